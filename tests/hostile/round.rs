@@ -23,8 +23,6 @@ use crate::host::{self, Plan, Way};
 /// The node is left alone so long at most, and then written to.
 const LATE_MS: u64 = 300;
 const LONG_MS: u64 = 500;
-/// How long processes may take to end after their job.
-const LEFT_ALONE: Duration = Duration::from_secs(5);
 /// A rank whose signals or calls were lost does not end at a signal, as one whose proxy loses them: yod ends it then.
 const TIME_LIMIT: &str = "5";
 /// Of a node whose words are held: longer than its second rank is waited for.
@@ -173,18 +171,8 @@ fn carry_out(
         let (status, stderr) = (outcome.status, outcome.stderr.text());
         format!("{round:?}\nstatus {status:?}, stderr:\n{stderr}\nkernel:\n{log}")
     })?;
-    end_what_is_left(&mark);
-    nothing_left(&mark, &temporary, &before)?;
+    nothing_left(&mark, &temporary, &before).with_context(|| format!("{round:?}"))?;
     Ok(words)
-}
-
-/// What is judged is the kernel. A proxy reads the same words: one that was given a wrong one, or a child that began with wrong
-/// registers, may wait for ever for what never was. Whoever writes such words could as well have stopped it.
-fn end_what_is_left(mark: &str) {
-    for process in process::left_over(mark, LEFT_ALONE) {
-        println!("ended by the test: {process:?}");
-        let _ = process::kill(process.pid); // it may have ended meanwhile
-    }
 }
 
 fn the_kernel_survives(log: &str) -> Result<()> {

@@ -1,6 +1,7 @@
-//! Every lock of the kernel has a class in the one list of qk/hal/src/sync/class.rs, and docs/concurrency.md names them in that order.
+//! Every lock of the kernel has a class in the one list of qk/hal/src/sync/class.rs, and docs/concurrency.md names them in that
+//! order; it names every lock of a proxy, too.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use margay_tests::tree;
@@ -11,7 +12,9 @@ use super::{code_only, files};
 const LIST: &str = "qk/hal/src/sync/class.rs";
 
 /// Types of locks, as a field or a static is declared with.
-const LOCKS: &[&str] = &["Mutex<", "SleepLock<", "TalcLock<"];
+const LOCKS: &[&str] = &["Mutex<", "RwLock<", "SleepLock<", "TalcLock<"];
+/// Where the part on the proxy begins.
+const PROXY: &str = "# Concurrency in a proxy\n";
 
 /// Names of fields and statics that are locks, each with its class; `code` has neither comments nor texts.
 fn locks(code: &str) -> impl Iterator<Item = (&str, Option<&str>)> {
@@ -66,9 +69,16 @@ fn list() -> String {
     fs::read_to_string(tree::root().join(LIST)).expect("a list")
 }
 
-/// What the tables of docs/concurrency.md list, and the list's order.
-pub fn of_the_chapter() -> [Vec<String>; 2] {
+/// What docs/concurrency.md says of the kernel, and of a proxy.
+fn parts_of_the_chapter() -> (String, String) {
     let chapter = fs::read_to_string(tree::root().join("docs/concurrency.md")).expect("a chapter");
+    let (kernel, proxy) = chapter.split_once(PROXY).expect("two parts");
+    (kernel.to_owned(), proxy.to_owned())
+}
+
+/// What the tables of docs/concurrency.md list of the kernel, and the list's order.
+pub fn of_the_chapter() -> [Vec<String>; 2] {
+    let (chapter, _) = parts_of_the_chapter();
     let order = list();
     let order = classes(&order).into_iter().map(|(_, lock)| lock.to_owned());
     [
@@ -98,6 +108,19 @@ pub fn of_the_kernel() -> [BTreeMap<String, String>; 2] {
     let named = classes(&list)
         .into_iter()
         .filter_map(|(class, lock)| Some((class.to_owned(), quoted(lock)?.to_owned())));
+    [declared, named.collect()]
+}
+
+/// The names of a proxy's locks: as they are declared, and as the chapter lists them.
+pub fn of_a_proxy() -> [BTreeSet<String>; 2] {
+    let mut declared = BTreeSet::new();
+    for (_, text) in files("rs").filter(|(path, _)| path.starts_with("host/proxy/src/")) {
+        declared.extend(locks(&code_only(&text)).map(|(name, _)| name.to_owned()));
+    }
+    let (_, part) = parts_of_the_chapter();
+    let named = listed(&part)
+        .into_iter()
+        .flat_map(|row| row.split('`').skip(1).step_by(2).map(str::to_owned));
     [declared, named.collect()]
 }
 

@@ -14,10 +14,10 @@ const SLEEPERS: &[(&str, usize)] = &[
     // Tests.
     ("bench/src/process.rs", 2), // a time is measured; to be ended
     ("host/machine/src/keeper/ticker.rs", 2), // a node that is not always quick; polls
-    ("host/proxy/src/stub/tests.rs", 1), // between signals
+    ("host/proxy/src/kick/tests.rs", 1), // between signals
     ("host/proxy/tests/serve/children.rs", 1), // to be ended
     ("host/proxy/tests/serve/node.rs", 2), // both poll
-    ("host/proxy/tests/serve/reach.rs", 2), // to be ended
+    ("host/proxy/tests/serve/reach/processes.rs", 2), // to be ended
     ("host/yod/src/output.rs", 1), // polls
     ("host/yod/src/trace/call_tests.rs", 1), // a call that is shown
     ("host/yod/tests/bad_input.rs", 2), // to be ended; polls

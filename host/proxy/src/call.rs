@@ -2,16 +2,18 @@
 //!
 //! The table of crate abi says what each argument is. [`prepare`](args::prepare) replaces those that are not the rank's to
 //! name: descriptors, pointers beyond its addresses. Whatever Linux would follow further (nested pointers) or the proxy
-//! looks at (paths) is first copied, so that Linux is given what was looked at. Then the call is made, and results that
+//! examines (paths) is first copied, so that Linux is given what was examined. Then the call is made, and results that
 //! Linux left in a copy are written back. A call without strings and structures costs no allocation, no lock and no copy.
 
-mod args;
+pub(crate) mod args;
 mod aside;
 pub(crate) mod coherent;
+pub(crate) mod make;
 mod nested;
 mod option;
 mod others;
 pub(crate) mod own;
+mod target;
 
 use std::sync::atomic::Ordering;
 
@@ -23,11 +25,10 @@ use crate::fds;
 use crate::heritage;
 use crate::rank::Rank;
 use crate::special::{self, Special};
-use crate::stub;
 use crate::terminal::Follower;
 use crate::watcher;
-
-pub use args::Scratch;
+use args::Scratch;
+use make::linux;
 
 /// Makes calls for a rank.
 #[derive(Debug)]
@@ -44,7 +45,7 @@ impl Caller {
         Caller {
             rank,
             index,
-            scratch: Scratch::new(rank.blocked),
+            scratch: Scratch::new(rank.reception().blocked()),
             terminal: Follower::new(rank, index),
         }
     }
@@ -55,7 +56,7 @@ impl Caller {
             Some(call) if call.serve == Serve::Shipped || call.relayed => {
                 let ret = self.shipped(call, *args).unwrap_or_else(Errno::ret);
                 if aside::is_found(call, ret) {
-                    let slot = &self.rank.words.threads[self.index].slot;
+                    let slot = &self.rank.words().threads[self.index].slot;
                     slot.put_more(aside::found(call, args, ret));
                 }
                 ret
@@ -76,22 +77,28 @@ impl Caller {
         if let Some(version) = special::xpmem::version(rank, call, &args) {
             return Ok(version);
         }
-        let after = args::prepare(call, &mut args, rank.first_own_fd, rank, &mut self.scratch)?;
+        let after = args::prepare(
+            call,
+            &mut args,
+            rank.limits().first_own_fd(),
+            rank,
+            &mut self.scratch,
+        )?;
         others::check(rank, call, &args, &self.scratch)?;
         self.scratch
-            .widen_owner(rank.pid, |tid| rank.has_thread(tid));
+            .widen_owner(rank.pid(), |tid| rank.has_thread(tid));
         // Another worker would put back what it found, or this one read what is raised.
         let _turn = limits(call).then(fds::turn);
-        let opening = &rank.workers.at(self.index).opening;
+        let opening = &rank.workers().at(self.index).opening;
         let opens = special::is_open(call.nr);
-        // What is opened on the way is looked at before a child may have it.
-        let _passed = call
+        // What is opened on the way is checked before a child may have it.
+        let _no_fork = call
             .args
             .contains(&Arg::Path)
-            .then(|| rank.children.gate.pass());
+            .then(|| rank.children().fork_lock.no_fork());
         opening.store(opens, Ordering::SeqCst);
-        if opens && rank.children.gate.is_closing() {
-            rank.ring_watcher(); // it may have looked before
+        if opens && rank.children().fork_lock.is_wanted() {
+            rank.wake_watcher(); // it may have polled before
         }
         let ret = match special::recognise(rank, call, &args, &self.scratch) {
             Special::No if waits_for_children(call) => child::wait(rank, call.nr, &args),
@@ -129,7 +136,7 @@ fn limits(call: &Call) -> bool {
     )
 }
 
-/// Whether a call gives the rank its lowest free number. Those that may wait (accept, recvmsg) are not looked at: they would
+/// Whether a call gives the rank its lowest free number. Those that may wait (accept, recvmsg) are not among them: they would
 /// keep others from what they open, and may skip a number.
 fn takes_lowest(number: i64, args: &[u64; 6]) -> bool {
     let duplicates = || matches!(args[1] as i32, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC);
@@ -162,7 +169,7 @@ fn by_number(rank: &Rank, nr: u16, args: &[u64; 6]) -> i64 {
         libc::SYS_dup2 | libc::SYS_dup3 | libc::SYS_close_range
     );
     let at_once = replaces || takes_lowest(number, args);
-    if rank.workers.all().len() == 1 || !at_once && number != libc::SYS_close {
+    if rank.workers().all().len() == 1 || !at_once && number != libc::SYS_close {
         return linux(nr, args);
     }
     let turn = fds::turn();
@@ -176,14 +183,4 @@ fn by_number(rank: &Rank, nr: u16, args: &[u64; 6]) -> i64 {
     );
     drop(turn);
     if flags < 0 { flags } else { linux(nr, args) }
-}
-
-/// Makes a call of the rank, whose arguments have been prepared.
-pub(crate) fn linux(nr: u16, args: &[u64; 6]) -> i64 {
-    // SAFETY: 1. Only calls that the table ships or relays are made; none of them maps, unmaps or protects memory, creates a
-    // thread, or changes how this process executes. 2. `prepare` has clamped every pointer Linux writes through, so that it
-    // reaches only memory of the rank and what has no memory (module `memory`), or has replaced it by one into the
-    // caller's `Scratch`, which is large enough for what the call writes and is not otherwise used meanwhile.
-    // 3. Descriptors of the proxy cannot be named.
-    unsafe { stub::syscall(u64::from(nr), args) }
 }

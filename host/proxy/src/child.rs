@@ -1,120 +1,41 @@
 //! Children of the rank: Linux processes, forked from this one (docs/adr/0019).
 //!
 //! The QK requests one of a worker. It writes down what the child has to do before the program goes on there
-//! ([`script`]), with the rank's memory locked, and has a thread that is outside of the filter fork ([`nursery`]). The child
+//! ([`script`]), with the rank's memory locked, and has a thread that is outside of the filter fork ([`forker`]). The child
 //! does what is written and nothing else ([`stage`]); its last step enters the program as a return from a signal ([`page`]).
 
+pub(crate) mod children;
 mod copies;
+pub(crate) mod fork_lock;
+mod forker;
+mod job;
 mod lent;
-mod nursery;
+mod memory;
 mod page;
+mod parent;
 mod script;
 mod shared;
 mod stage;
 mod steps;
 mod wait;
 
-use std::cell::Cell;
-use std::collections::HashMap;
-use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{
-    Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError,
-};
+use std::sync::Arc;
 
 use abi::Errno;
 use abi::control::FORK_OVER;
 use abi::ident::NSIG;
-use wire::child::{Child, how};
+use wire::child::{Child, LIMITS, RLIMIT_NOFILE, how};
 
 use crate::heritage;
-use crate::memory::RankMemory;
+use crate::memory::{Memory, RankMemory};
 use crate::rank::Rank;
 use crate::signals;
+use crate::special;
 use crate::stub;
-use nursery::Job;
-pub use nursery::Nursery;
+use job::Job;
+use parent::Parent;
 use script::Script;
 pub use wait::{carry_out as wait, settle};
-
-/// What the process needs for its children.
-#[derive(Debug, Default)]
-pub struct Children {
-    /// Who forks.
-    pub nursery: Nursery,
-    /// Closed while a thread forks.
-    pub gate: Gate,
-    /// Landlock's rules for a child, if there are any.
-    pub rules: Option<OwnedFd>,
-    /// Held while the list of children changes that yod reads.
-    listing: Mutex<()>,
-    /// Those that have not called exec yet and use the rank's memory, or whose parent thread waits for it.
-    waited_for: Mutex<HashMap<u32, Arc<Job>>>,
-}
-
-impl Children {
-    /// None yet; `rules` are Landlock's for each.
-    pub fn new(rules: Option<OwnedFd>) -> Children {
-        Children {
-            rules,
-            ..Children::default()
-        }
-    }
-}
-
-/// Keeps descriptors that are yet to be looked at from children: who opens something for the rank passes, who forks closes it.
-#[derive(Debug, Default)]
-pub struct Gate {
-    open: RwLock<()>,
-    /// A thread waits to close it: openings that block are to be kicked.
-    closing: AtomicBool,
-}
-
-thread_local! {
-    /// How often the thread has passed the gate, of which a process has one.
-    static PASSED: Cell<u32> = const { Cell::new(0) };
-}
-
-/// Keeps the gate from being closed. Those of one thread end in the opposite order of their beginning.
-#[derive(Debug)]
-pub struct Pass<'a> {
-    _open: Option<RwLockReadGuard<'a, ()>>,
-}
-
-impl Gate {
-    /// Passes for as long as the guard lives. A thread that has passed does so again without waiting: a lock
-    /// with a waiting writer lets in no more readers, and would have the thread wait for itself.
-    pub fn pass(&self) -> Pass<'_> {
-        let first = PASSED.replace(PASSED.get() + 1) == 0;
-        let open = first.then(|| self.open.read().unwrap_or_else(PoisonError::into_inner));
-        Pass { _open: open }
-    }
-
-    /// Whether a thread waits for those that have passed.
-    pub fn is_closing(&self) -> bool {
-        self.closing.load(Ordering::SeqCst)
-    }
-
-    fn close(&self, rank: &Rank) -> RwLockWriteGuard<'_, ()> {
-        // As a rule no thread is inside, and waking the watcher costs a tenth of a fork.
-        match self.open.try_write() {
-            Ok(closed) => return closed,
-            Err(TryLockError::Poisoned(closed)) => return closed.into_inner(),
-            Err(TryLockError::WouldBlock) => {}
-        }
-        self.closing.store(true, Ordering::SeqCst);
-        rank.ring_watcher();
-        let closed = self.open.write().unwrap_or_else(PoisonError::into_inner);
-        self.closing.store(false, Ordering::SeqCst);
-        closed
-    }
-}
-
-impl Drop for Pass<'_> {
-    fn drop(&mut self) {
-        PASSED.set(PASSED.get() - 1);
-    }
-}
 
 /// Carries out [`abi::control::HostOp::Fork`] for thread `index` of the rank, whose worker the caller is.
 ///
@@ -122,23 +43,23 @@ impl Drop for Pass<'_> {
 /// What clone(2) says, or what the child could not do.
 pub fn fork(rank: &'static Rank, index: usize) -> Result<i64, Errno> {
     heritage::settle(rank, index);
-    let record = &rank.words.area.child;
+    let record = &rank.words().area.child;
     let action = &record.actions[libc::SIGCHLD as usize - 1];
     child_signal(rank, action[0].peek(), action[1].peek());
-    let asked = |what: u64| record.how.peek() & what != 0;
-    let (vfork, pidfd) = (asked(how::VFORK), asked(how::PIDFD));
-    let closed = rank.children.gate.close(rank);
+    let requested = |what: u64| record.how.peek() & what != 0;
+    let (vfork, pidfd) = (requested(how::VFORK), requested(how::PIDFD));
+    let no_opening = rank.children().fork_lock.for_fork(|| rank.wake_watcher());
     let memory = rank.memory();
-    let script = Script::write(rank, &memory, record)?;
+    let script = Script::write(parent(rank, &memory), &memory, record)?;
     let job = Arc::new(Job::new(script, exit_signal(record), vfork, pidfd)?);
-    rank.children.nursery.begin(job.clone());
+    rank.children().forker.begin(job.clone());
     // A child of vfork is waited for once: it has called exec, as a rule, before it were known here that it is ready.
     let over = vfork && job.is_soon_over();
     let pid = job.wait_ready()?;
     if vfork && !over {
-        waited_for(rank, |all| all.insert(pid, job.clone()));
+        rank.children().wait_for(pid, job.clone());
     }
-    drop((memory, closed));
+    drop((memory, no_opening));
     wait::born(rank, pid);
     if pidfd {
         record.pidfd.put(job.pidfd() as u64);
@@ -150,16 +71,35 @@ pub fn fork(rank: &'static Rank, index: usize) -> Result<i64, Errno> {
     Ok(pid.into())
 }
 
-/// The child does not use the rank's memory any more: the parent gets what it has stored on the stack.
-fn let_go(rank: &Rank, pid: u32, job: &Job) {
-    waited_for(rank, |all| all.remove(&pid));
-    for (at, bytes) in job.script.stack_changes() {
-        let _ = rank.write(at, &bytes); // another thread may have unmapped it: then it is not needed
+/// What a child has of this process.
+fn parent<'a>(rank: &'a Rank, memory: &Memory) -> Parent<'a> {
+    let limits = LIMITS.into_iter().chain([RLIMIT_NOFILE]);
+    Parent {
+        pid: rank.pid(),
+        rules: rank.children().rules(),
+        own_fds: rank.limits().first_own..rank.limits().raised,
+        spare_fds: [
+            rank.descriptors().stderr(),
+            rank.reception().watcher_doorbell(),
+        ],
+        program: rank.program(),
+        strings_at: rank.running().strings_at(),
+        auxv: special::auxv(rank, memory).unwrap_or_default(),
+        heap_start: rank.words().area.node.heap_start.load(),
+        personality: rank.reception().inherited().personality,
+        limits: limits
+            .map(|resource| (resource, rank.limit(resource)))
+            .collect(),
+        room: rank.room(),
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+/// The child does not use the rank's memory any more: the parent gets what it has stored on the stack.
+fn let_go(rank: &Rank, pid: u32, job: &Job) {
+    rank.children().forget(pid);
+    for (at, bytes) in job.script.stack_changes() {
+        let _ = rank.write(at, &bytes); // another thread may have unmapped it: then it is not needed
+    }
 }
 
 /// The signal that the parent gets at its end. Linux sends none by a number that no signal has, which only clone(2) takes.
@@ -168,17 +108,13 @@ fn exit_signal(record: &Child) -> u64 {
     if number <= NSIG.into() { number } else { 0 }
 }
 
-fn waited_for<R>(rank: &Rank, change: impl FnOnce(&mut HashMap<u32, Arc<Job>>) -> R) -> R {
-    change(&mut lock(&rank.children.waited_for))
-}
-
 /// Carries out [`abi::control::HostOp::AwaitExec`]; `gave_up` says when the QK does not wait any more.
 ///
 /// # Errors
 /// ECHILD; EINTR when it was given up.
 pub fn await_exec(rank: &Rank, pid: u64, gave_up: impl Fn() -> bool) -> Result<i64, Errno> {
     let pid = u32::try_from(pid).map_err(|_| Errno::ECHILD)?;
-    let job = waited_for(rank, |all| all.get(&pid).cloned()).ok_or(Errno::ECHILD)?;
+    let job = rank.children().waited_for(pid).ok_or(Errno::ECHILD)?;
     job.wait_over(gave_up)?;
     let_go(rank, pid, &job);
     Ok(0)
@@ -186,7 +122,7 @@ pub fn await_exec(rank: &Rank, pid: u64, gave_up: impl Fn() -> bool) -> Result<i
 
 /// Waits until no child uses memory of the rank, whose other threads have ended.
 pub fn await_borrowers(rank: &Rank) {
-    for job in waited_for(rank, std::mem::take).into_values() {
+    for job in rank.children().take_waited_for().into_values() {
         let _ = job.wait_over(|| false); // no error but that it is given up
     }
 }
@@ -207,14 +143,14 @@ pub fn wake(rank: &Rank, at: u64, count: u64) -> Result<i64, Errno> {
         0,
         0,
     ];
-    // SAFETY: 1. Linux looks at most which page of which file the rank has there.
+    // SAFETY: 1. Linux finds out at most which page of which file the rank has there.
     let woken = unsafe { stub::syscall(libc::SYS_futex as u64, &args) };
     Errno::from_ret(woken).map_or(Ok(woken), Err)
 }
 
-/// Carries out [`abi::control::HostOp::ChildSignal`]: Linux looks at the disposition of SIGCHLD when a child ends or stops.
+/// Carries out [`abi::control::HostOp::ChildSignal`]: Linux reads the disposition of SIGCHLD when a child ends or stops.
 pub fn child_signal(rank: &Rank, handler: u64, flags: u64) {
-    if rank.children.nursery.is_there() {
+    if rank.children().forker.is_there() {
         let kept = (libc::SA_NOCLDWAIT | libc::SA_NOCLDSTOP) as u64;
         let ignored = handler == libc::SIG_IGN as u64;
         signals::set_disposition_with(libc::SIGCHLD, ignored, flags & kept);

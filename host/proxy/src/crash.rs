@@ -7,6 +7,7 @@
 
 mod image;
 mod instruction;
+mod text;
 
 use std::fmt::Write as _;
 
@@ -150,12 +151,6 @@ fn nearest(regions: &Regions, addr: u64) -> impl Iterator<Item = &Region> {
         .iter()
         .skip(below.saturating_sub(REGIONS_SHOWN / 2))
         .take(REGIONS_SHOWN)
-}
-
-/// Text out of the program's file or memory, as a terminal may be shown it.
-fn printable(text: &str) -> String {
-    let shown = |c: char| if c.is_control() { '?' } else { c };
-    text.chars().map(shown).collect()
 }
 
 /// A signal's meaning and name.

@@ -6,6 +6,8 @@
 
 mod arch;
 mod numbers;
+mod request;
+pub(crate) mod state;
 mod target;
 mod watch;
 
@@ -13,32 +15,22 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
-use std::time::Duration;
 
 use abi::halt::debugger;
 use gdbstub::conn::ConnectionExt;
 use gdbstub::stub::run_blocking::{BlockingEventLoop, Event, WaitForStopReasonError};
 use gdbstub::stub::{DisconnectReason, GdbStub, MultiThreadStopReason};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use wire::signal::{LOOK, Signal};
 
 use crate::end;
-use crate::fds;
-use crate::halt::Halted;
 use crate::rank::Rank;
 use target::Target;
 
-/// How often a stop is requested again while the rank's mailbox is full.
-const RETRY: Duration = Duration::from_millis(5);
-/// How often it is looked whether anything runs while some threads are held.
-const LOOK_AGAIN: Timespec = Timespec {
+/// How often it is polled whether anything runs while some threads are held.
+const POLL_PERIOD: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 50_000_000,
 };
-/// Time that gdb gets to be told of the rank's end.
-const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Where gdb connects.
 #[derive(Debug)]
@@ -65,58 +57,14 @@ impl Gdb {
     }
 }
 
-/// What the rest of the proxy needs of gdb.
-#[derive(Default, Debug)]
-pub struct Debug {
-    /// The rank halts until gdb connects.
-    awaited: AtomicBool,
-    /// gdb is there.
-    present: AtomicBool,
-    /// How the rank has ended, as wait(2) says it; `None` again when gdb has been told.
-    end: Mutex<Option<i32>>,
-    told: Condvar,
-}
-
-impl Debug {
-    /// Whether the rank halts for a gdb that is not there yet: signals then act on the proxy.
-    pub fn waits_for_gdb(&self) -> bool {
-        self.awaited.load(Ordering::SeqCst)
-    }
-
-    /// The rank has ended: waits until gdb, if it is there, has been told.
-    pub fn ended(&self, halted: &Halted, status: i32) {
-        if !self.present.load(Ordering::SeqCst) {
-            return;
-        }
-        let mut end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
-        *end = Some(status);
-        halted.ring();
-        let _ = self
-            .told
-            .wait_timeout_while(end, LAST_WORDS, |_| self.present.load(Ordering::SeqCst));
-    }
-
-    /// How the rank has ended.
-    fn end(&self) -> Option<i32> {
-        *self.end.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn leave(&self) {
-        let end = self.end.lock();
-        self.present.store(false, Ordering::SeqCst);
-        self.told.notify_all();
-        drop(end);
-    }
-}
-
 /// Has the rank halt at its first instruction, and starts the thread that waits for its gdb.
 ///
 /// # Errors
 /// What Linux says.
 pub fn start(rank: &'static Rank, gdb: Gdb) -> io::Result<()> {
-    rank.debug.awaited.store(true, Ordering::SeqCst);
+    rank.debug().wait_for_gdb();
     let wanted = debugger::ATTACHED | debugger::STOP;
-    rank.words.area.host.debugger.store(wanted);
+    rank.words().area.host.debugger.store(wanted);
     let thread = std::thread::Builder::new().name("gdb".into());
     thread.spawn(move || serve(rank, gdb)).map(|_| ())
 }
@@ -127,10 +75,10 @@ fn serve(rank: &'static Rank, gdb: Gdb) {
     let accepted = socket.accept().and_then(|(stream, _)| {
         // The rank has not started and does not use the number that the connection had at first.
         let stream = OwnedFd::from(stream);
-        let first_own = rank.first_own_fd as i32;
-        let kept = fds::with_room(rank.raised_fds, || {
-            rustix::io::fcntl_dupfd_cloexec(&stream, first_own)
-        });
+        let first_own = rank.limits().first_own_fd() as i32;
+        let kept = rank
+            .limits()
+            .with_room(|| rustix::io::fcntl_dupfd_cloexec(&stream, first_own));
         Ok(UnixStream::from(kept?))
     });
     let _ = std::fs::remove_file(path);
@@ -139,21 +87,20 @@ fn serve(rank: &'static Rank, gdb: Gdb) {
     if target.wait_until_halted().is_none() {
         return; // the program could not be loaded
     }
-    rank.debug.present.store(true, Ordering::SeqCst);
-    rank.debug.awaited.store(false, Ordering::SeqCst);
+    rank.debug().connected();
     let ended = match accepted {
         Ok(stream) => GdbStub::new(stream)
             .run_blocking::<Loop>(&mut target)
             .map_err(|error| error.to_string()),
         Err(error) => Err(error.to_string()),
     };
-    rank.debug.leave();
+    rank.debug().leave();
     match ended {
         Ok(DisconnectReason::Kill) => end::die(rank, libc::SIGKILL),
         Ok(DisconnectReason::Disconnect) => target.detach(),
         Ok(_) => {}
         Err(why) if target.end().is_none() => {
-            end::say(
+            end::print(
                 rank,
                 &format!("{}: gdb is gone, the rank goes on: {why}\n", rank.name()),
             );
@@ -161,26 +108,6 @@ fn serve(rank: &'static Rank, gdb: Gdb) {
         }
         Err(_) => {}
     }
-}
-
-/// Passes a change of what the debugger requests to the node.
-fn announce(rank: &Rank, wanted: u64) {
-    rank.words.area.host.debugger.store(wanted);
-    let look = Signal {
-        signo: LOOK,
-        ..Signal::default()
-    };
-    loop {
-        {
-            let _posting = rank.posting();
-            if rank.words.area.mailbox.post(&look) {
-                break;
-            }
-        }
-        rank.ring();
-        std::thread::sleep(RETRY);
-    }
-    rank.ring();
 }
 
 /// What happens while the rank runs.
@@ -202,18 +129,18 @@ impl BlockingEventLoop for Loop {
                 return Ok(Event::TargetStopped(reason));
             }
             let ready = {
-                let bell = target.bell();
+                let doorbell = target.doorbell();
                 let conn = conn.as_fd();
                 let mut fds = [
                     PollFd::new(&conn, PollFlags::IN),
-                    PollFd::new(&bell, PollFlags::IN),
+                    PollFd::new(&doorbell, PollFlags::IN),
                 ];
-                let wait = target.holds_some().then_some(LOOK_AGAIN);
+                let wait = target.holds_some().then_some(POLL_PERIOD);
                 // EINTR is as good as nothing.
                 let _ = poll(&mut fds, wait.as_ref());
                 !fds[0].revents().is_empty()
             };
-            target.heard();
+            target.clear_doorbell();
             if ready {
                 let byte = conn.read().map_err(WaitForStopReasonError::Connection)?;
                 return Ok(Event::IncomingData(byte));

@@ -9,11 +9,11 @@ mod file;
 mod notes;
 mod place;
 mod segments;
+pub(crate) mod state;
 
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
 use abi::map::PAGE;
@@ -21,7 +21,6 @@ use object::elf;
 use rustix::process::{Resource, getrlimit};
 use zerocopy::IntoBytes;
 
-use crate::fds;
 use crate::halt::Shown;
 use crate::memory::Memory;
 use crate::rank::Rank;
@@ -38,31 +37,7 @@ const LEAST_BYTES: u64 = PAGE;
 /// Most segments: the field for their number has 16 bits, of which the last value means something else.
 const MOST_SEGMENTS: usize = 0xfff0;
 
-/// What is gathered for a core file, and what became of it.
-#[derive(Default, Debug)]
-pub struct Dump {
-    left_out: Mutex<Vec<(u64, u64)>>,
-    /// A line for the user, without the program's name.
-    said: Mutex<String>,
-}
-
-impl Dump {
-    /// Leaves this memory out, as the program requested; ranges come in the order of their addresses.
-    pub fn leave_out(&self, start: u64, end: u64) {
-        let left_out = &mut self.left_out.lock().unwrap_or_else(PoisonError::into_inner);
-        left_out.push((start, end));
-    }
-
-    /// What there is to say about the core file; empty: nothing.
-    pub fn said(&self) -> String {
-        self.said
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
-    }
-}
-
-/// Writes the core file of a rank whose threads have all ended. Says whether there is one.
+/// Writes the core file of a rank whose threads have all ended. Returns whether there is one.
 pub fn write(rank: &Rank) -> bool {
     let limit_bytes = getrlimit(Resource::Core).current.unwrap_or(u64::MAX);
     if limit_bytes < LEAST_BYTES {
@@ -70,33 +45,29 @@ pub fn write(rank: &Rank) -> bool {
     }
     let kernel = |name: &str| std::fs::read(format!("/proc/sys/kernel/{name}")).unwrap_or_default();
     // Ranks that die at the same time, in the same directory, have a file each.
-    let several = !rank.label.is_empty();
+    let several = !rank.is_alone();
     let uses_pid = several || kernel("core_uses_pid").first().is_some_and(|b| *b != b'0');
     let facts = facts(rank, limit_bytes);
     let Some(path) = place::path(&kernel("core_pattern"), uses_pid, &facts) else {
         return false;
     };
     // The rank may have used up its descriptors.
-    let core = fds::with_room(rank.raised_fds, || Core::create(&path, limit_bytes));
-    let (said, written) = match core {
+    let core = rank.limits().with_room(|| Core::create(&path, limit_bytes));
+    let (report, written) = match core {
         Ok(core) => (fill(rank, core, &path), true),
         Err(error) => (
             format!("no core file: cannot create {}: {error}", path.display()),
             false,
         ),
     };
-    *rank
-        .dump
-        .said
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner) = said;
+    rank.dump().report(report);
     written
 }
 
 /// The thread that took the signal: its index and thread id.
 fn culprit(rank: &Rank) -> (usize, u32) {
-    let index = rank.words.area.node.crash.thread.load() as usize;
-    let tid = rank.workers.all().get(index).map_or(0, |it| it.tid());
+    let index = rank.words().area.node.crash.thread.load() as usize;
+    let tid = rank.workers().all().get(index).map_or(0, |it| it.tid());
     (index, tid)
 }
 
@@ -105,13 +76,13 @@ fn facts(rank: &Rank, limit_bytes: u64) -> Facts {
     let name = std::fs::read(format!("/proc/self/task/{tid}/comm")).unwrap_or_default();
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     Facts {
-        pid: rank.pid,
+        pid: rank.pid(),
         tid,
         ids: [
             rustix::process::getuid().as_raw(),
             rustix::process::getgid().as_raw(),
         ],
-        signo: rank.words.area.node.crash.info[0].load() as i32,
+        signo: rank.words().area.node.crash.info[0].load() as i32,
         time_s: now.map_or(0, |time| time.as_secs()),
         host: rustix::system::uname().nodename().to_bytes().to_vec(),
         name: name.trim_ascii_end().to_vec(),
@@ -125,9 +96,8 @@ fn fill(rank: &Rank, mut core: Core, path: &Path) -> String {
     let process = process(rank);
     let notes = notes::all(&process, &threads(rank));
     let memory = rank.memory();
-    let heap_start = rank.words.area.node.heap_start.load();
-    let left_out = &rank.dump.left_out;
-    let left_out = left_out.lock().unwrap_or_else(PoisonError::into_inner);
+    let heap_start = rank.words().area.node.heap_start.load();
+    let left_out = rank.dump().left_out();
     let mut segments = segments::all(&memory, heap_start, &left_out);
     segments.truncate(MOST_SEGMENTS);
     let written = write_all(&mut core, &notes, &memory, &segments);
@@ -192,9 +162,9 @@ fn headers(notes_bytes: u64, segments: &[Segment]) -> Vec<u8> {
 
 /// The threads, the one that took the signal first.
 fn threads(rank: &Rank) -> Vec<Thread> {
-    let mut shown: BTreeMap<usize, Shown> = rank.halted.shown();
+    let mut shown: BTreeMap<usize, Shown> = rank.halted().shown();
     let first = shown.remove_entry(&culprit(rank).0);
-    let workers = rank.workers.all();
+    let workers = rank.workers().all();
     first
         .into_iter()
         .chain(shown)
@@ -206,14 +176,14 @@ fn process(rank: &Rank) -> Process {
     use rustix::process::{getgid, getpgrp, getppid, getsid, getuid};
     let raw = |pid: Option<rustix::process::Pid>| pid.map_or(0, |pid| pid.as_raw_pid());
     let mut siginfo = [0; 16];
-    for (to, word) in siginfo.iter_mut().zip(&rank.words.area.node.crash.info) {
+    for (to, word) in siginfo.iter_mut().zip(&rank.words().area.node.crash.info) {
         *to = word.load();
     }
     let program = rank.program();
     let arguments: Vec<&[u8]> = program.argv.iter().map(|a| a.to_bytes()).collect();
     Process {
         ids: [
-            rank.pid as i32,
+            rank.pid() as i32,
             raw(getppid()),
             raw(Some(getpgrp())),
             raw(getsid(None).ok()),
@@ -223,7 +193,7 @@ fn process(rank: &Rank) -> Process {
         arguments: arguments.join(&b' '),
         siginfo,
         auxv: content::auxv(rank, rank).unwrap_or_default(),
-        files: files(&rank.memory(), rank.words.area.node.heap_start.load()),
+        files: files(&rank.memory(), rank.words().area.node.heap_start.load()),
     }
 }
 

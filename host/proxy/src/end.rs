@@ -1,8 +1,5 @@
 //! The end of a rank is the end of its proxy, in the same way: shells and launchers see the truth.
 
-use std::os::fd::AsFd;
-use std::sync::atomic::Ordering;
-
 use rustix::process::{Resource, Rlimit, setrlimit};
 use wire::rank::state;
 
@@ -16,16 +13,16 @@ const MESSAGE_BYTES: usize = 256;
 
 /// Ends the process if the rank has ended.
 pub fn if_over(rank: &Rank) {
-    let node = &rank.words.area.node;
+    let node = &rank.words().area.node;
     match node.state.load() {
         state::EXITED => {
             only_once(rank);
             let status = node.wait_status.load() as i32;
-            rank.debug.ended(&rank.halted, status);
+            rank.debug().ended(rank.halted(), status);
             child::settle(rank);
             if node.crash.valid.load() == 1 {
                 // What was mapped since the last shipped call; of a log that makes no sense, what came before.
-                let _ = rank.catch_up(rank.words.log.position());
+                let _ = rank.catch_up(rank.words().log.position());
                 let memory = rank.memory();
                 let image = crash::Image::of(&rank.program().file);
                 let report = crash::report(
@@ -35,11 +32,11 @@ pub fn if_over(rank: &Rank) {
                     &*memory,
                     memory.regions(),
                 );
-                say(rank, &report);
+                print(rank, &report);
             }
-            let core = rank.dump.said();
+            let core = rank.dump().line();
             if !core.is_empty() {
-                say(rank, &format!("{}: {core}\n", rank.name()));
+                print(rank, &format!("{}: {core}\n", rank.name()));
             }
             end_with(status)
         }
@@ -47,7 +44,7 @@ pub fn if_over(rank: &Rank) {
             only_once(rank);
             let mut bytes = [0; MESSAGE_BYTES];
             let message = String::from_utf8_lossy(node.message.get(&mut bytes));
-            say(rank, &format!("{}: {message}\n", rank.name()));
+            print(rank, &format!("{}: {message}\n", rank.name()));
             end_with(node.wait_status.load() as i32)
         }
         _ => {}
@@ -65,7 +62,7 @@ fn end_with(status: i32) -> ! {
 /// Ends the process because the node's kernel broke the protocol.
 pub fn broken(rank: &Rank, why: &str) -> ! {
     only_once(rank);
-    say(rank, &format!("{}: {why}\n", rank.name()));
+    print(rank, &format!("{}: {why}\n", rank.name()));
     signals::exit(EXIT_BROKEN)
 }
 
@@ -89,7 +86,7 @@ fn die_without_core(signo: i32) -> ! {
 
 /// Worker and watcher may both see the end: the second waits for the first to finish.
 fn only_once(rank: &Rank) {
-    if rank.ending.swap(true, Ordering::SeqCst) {
+    if !rank.begin_end() {
         loop {
             std::thread::park();
         }
@@ -97,10 +94,10 @@ fn only_once(rank: &Rank) {
 }
 
 /// Prints text as one block.
-pub fn say(rank: &Rank, text: &str) {
+pub fn print(rank: &Rank, text: &str) {
     let mut rest = text.as_bytes();
     while !rest.is_empty() {
-        match rustix::io::write(rank.stderr.as_fd(), rest) {
+        match rustix::io::write(rank.descriptors().stderr(), rest) {
             Ok(written) => rest = &rest[written..],
             Err(rustix::io::Errno::INTR) => {}
             Err(_) => return, // no output left

@@ -5,12 +5,12 @@
 //!
 //! The strings are copied once, with the rank's memory locked: what threads change meanwhile is in the copy or is not.
 
+pub(crate) mod state;
 mod strings;
 
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use abi::Errno;
 use abi::image::Image;
@@ -21,16 +21,17 @@ use rustix::io::{self, fcntl_getfd};
 use rustix::thread::{NanosleepRelativeResult, Timespec, nanosleep};
 
 use crate::child;
+use crate::describe;
+use crate::errno::linux;
 use crate::fds;
 use crate::heritage;
+use crate::kick::KICK;
 use crate::program::{
     NoProgram, Program, Unloadable, behind_scripts, interpreter_path, read_image,
 };
 use crate::rank::Rank;
 use crate::special::open::pin;
-use crate::special::walk::linux;
-use crate::start;
-use crate::stub::{self, KICK};
+use crate::stub;
 
 /// Pages that a program has besides its image and its stack: the vDSO and those beside it, the upper page tables.
 const OTHER_PAGES: u64 = 16;
@@ -38,29 +39,19 @@ const OTHER_PAGES: u64 = 16;
 const TABLE_BYTES: u64 = 512 * PAGE;
 /// uapi/asm-generic/fcntl.h
 const F_SETSIG: i32 = 10;
-/// How long a lease is waited for before it is looked at again.
+/// How long a lease is waited for before it is polled again.
 const LEASED: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 5_000_000,
 };
 const AT_FDCWD: u64 = libc::AT_FDCWD as u64;
 
-/// What is to replace the rank's program.
-#[derive(Debug, Default)]
-pub struct Exec(Mutex<Option<Program>>);
-
-impl Exec {
-    fn lock(&self) -> MutexGuard<'_, Option<Program>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 /// Carries out [`abi::control::HostOp::PrepareExec`] for thread `index`.
 ///
 /// # Errors
 /// As execveat(2); EINTR also when a thread forks while a file is being opened.
 pub fn prepare(rank: &Rank, index: usize, args: &[u64; 6]) -> Result<i64, Errno> {
-    *rank.exec.lock() = None;
+    rank.next_program().prepare(None);
     let [at, path, argv, envp, flags, stack_limit] = *args;
     let (at, flags) = (at as i32 as u64, u64::from(flags as u32));
     let empty_path = flags & libc::AT_EMPTY_PATH as u64 != 0;
@@ -81,24 +72,24 @@ pub fn prepare(rank: &Rank, index: usize, args: &[u64; 6]) -> Result<i64, Errno>
         let hidden = name != path && is_closed_by_exec(at); // there is such a descriptor, if one was named
         load(rank, file, name, hidden, (argv, env), stack_limit)
     })?;
-    *rank.exec.lock() = Some(program);
+    rank.next_program().prepare(Some(program));
     Ok(0)
 }
 
 /// Opens something for thread `index`. No child may have it on the way; so who forks interrupts this.
 fn opening<T>(rank: &Rank, index: usize, open: impl FnOnce() -> T) -> T {
-    let _passed = rank.children.gate.pass();
-    let opening = &rank.workers.at(index).opening;
+    let _no_fork = rank.children().fork_lock.no_fork();
+    let opening = &rank.workers().at(index).opening;
     opening.store(true, Ordering::SeqCst);
-    if rank.children.gate.is_closing() {
-        rank.ring_watcher(); // it may have looked before
+    if rank.children().fork_lock.is_wanted() {
+        rank.wake_watcher(); // it may have polled before
     }
     let opened = open();
     opening.store(false, Ordering::SeqCst);
     opened
 }
 
-/// What the program is told that it was started by (AT_EXECFN): the path, or where one leads that begins at a descriptor.
+/// What the program was started by, as it is passed (AT_EXECFN): the path, or where one leads that begins at a descriptor.
 fn name(at: u64, path: &CStr) -> CString {
     if at == AT_FDCWD || path.to_bytes().starts_with(b"/") {
         return path.to_owned();
@@ -147,9 +138,9 @@ fn executable(rank: &Rank, at: u64, path: &[u8], flags: u64) -> Result<OwnedFd, 
 fn open_above(rank: &Rank, path: &str) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
     loop {
-        let opened = fds::with_room(rank.raised_fds, || {
+        let opened = rank.limits().with_room(|| {
             let file = open(path, flags, Mode::empty())?;
-            Ok(fds::above(file, rank.first_own_fd))
+            Ok(rank.limits().above(file))
         });
         if !matches!(opened, Err(io::Errno::AGAIN)) {
             return opened;
@@ -165,7 +156,7 @@ fn open_above(rank: &Rank, path: &str) -> io::Result<OwnedFd> {
 
 /// A descriptor as Linux may be given it.
 fn visible(rank: &Rank, at: u64) -> u64 {
-    fds::visible(at, rank.first_own_fd)
+    fds::visible(at, rank.limits().first_own_fd())
 }
 
 /// What a descriptor of the rank leads to; without one, the working directory.
@@ -175,9 +166,9 @@ fn of_descriptor(rank: &Rank, at: u64) -> Result<OwnedFd, Errno> {
         at if (at as i32) < 0 => return Err(Errno::EBADF),
         at => format!("/proc/self/fd/{}", visible(rank, at) as i32),
     };
-    let opened = fds::with_room(rank.raised_fds, || {
+    let opened = rank.limits().with_room(|| {
         let file = open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
-        Ok(fds::above(file, rank.first_own_fd))
+        Ok(rank.limits().above(file))
     });
     opened.map_err(|error| match error {
         rustix::io::Errno::NOENT => Errno::EBADF,
@@ -222,7 +213,7 @@ fn load(
         NoProgram::Interpreter(_, errno) => errno,
         NoProgram::Read(error) => linux(error),
     })?;
-    let partition = rank.words.area.node.partition[1].load();
+    let partition = rank.words().area.node.partition[1].load();
     let (base, stack_bytes) = stack::place(stack_limit, partition);
     let top = stack::images_top(base);
     let image = read_image(&file, Image::parse).map_err(unloadable(Errno::ENOEXEC))?;
@@ -286,16 +277,14 @@ fn unloadable(as_image: Errno) -> impl Fn(Unloadable) -> Errno {
 /// # Errors
 /// EINVAL: no program was prepared.
 pub fn commit(rank: &Rank, index: usize) -> Result<i64, Errno> {
-    let program = rank.exec.lock().take().ok_or(Errno::EINVAL)?;
+    let program = rank.next_program().take().ok_or(Errno::EINVAL)?;
     child::await_borrowers(rank);
     heritage::take_over_by_first(rank, index);
     let own = std::iter::once(&program.file).chain(&program.interpreter);
     let own: Vec<RawFd> = own.map(AsRawFd::as_raw_fd).collect();
-    fds::close_on_exec(rank.first_own_fd.into(), &own);
-    start::name_process(rank.pid, &program);
-    rank.strings_at.store(0, Ordering::Relaxed);
-    start::describe(&rank.words.area.host, &program);
-    let running = rank.running.lock();
-    *running.unwrap_or_else(PoisonError::into_inner) = Arc::new(program);
+    fds::close_on_exec(rank.limits().first_own, &own);
+    describe::name_process(rank.pid(), &program);
+    describe::describe(&rank.words().area.host, &program);
+    rank.running().replace(program);
     Ok(0)
 }

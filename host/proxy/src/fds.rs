@@ -8,7 +8,7 @@
 
 use std::cell::Cell;
 use std::ffi::OsStr;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -54,6 +54,35 @@ impl Limits {
             raised,
         })
     }
+
+    /// Raises the soft limit for as long as `work` takes, so that it gets descriptors when the rank has used up its own, and may
+    /// have them above the rank's. The limit is the process's: workers that need room take turns, and one that has used up its
+    /// descriptors just then may get one too many.
+    pub fn with_room<T>(&self, work: impl FnOnce() -> T) -> T {
+        let _turn = turn();
+        let was = getrlimit(Resource::Nofile);
+        let room = Rlimit {
+            current: Some(self.raised),
+            maximum: was.maximum,
+        };
+        let _ = setrlimit(Resource::Nofile, room);
+        let done = work();
+        let _ = setrlimit(Resource::Nofile, was);
+        done
+    }
+
+    /// Moves a descriptor out of the way of the rank's numbers, close-on-exec: above them, unless there is no room. To be called
+    /// with [room](Self::with_room).
+    #[must_use]
+    pub fn above(&self, fd: OwnedFd) -> OwnedFd {
+        fcntl_dupfd_cloexec(&fd, self.first_own as RawFd).unwrap_or(fd)
+    }
+
+    /// The first number that is not the rank's, as descriptors are numbered.
+    #[must_use]
+    pub const fn first_own_fd(&self) -> u32 {
+        self.first_own as u32
+    }
 }
 
 /// The proxy's descriptors while they are moved.
@@ -77,6 +106,11 @@ impl Own {
         };
         own.set_soft(limits.raised)?;
         Ok(own)
+    }
+
+    /// The limits as they will be.
+    pub const fn limits(&self) -> Limits {
+        self.limits
     }
 
     /// Moves a descriptor above the rank's limit, close-on-exec.
@@ -120,8 +154,8 @@ pub struct Turn {
 
 /// Keeps others, for as long as the guard lives, from raising the limit on descriptors, and from opening on the way what has
 /// one of the rank's numbers for a moment and is closed by it. A thread that makes room, opens something on the way or makes
-/// the rank's calls that close or replace by number, or take the lowest free one, takes it; the thread that has it may take it again. A thread that passes
-/// the gate of forks and takes what is to be settled as well does the first before, the other after this.
+/// the rank's calls that close or replace by number, or take the lowest free one, takes it; the thread that has it may take it again. The fork lock
+/// is taken before this, and what settling takes after it (docs/concurrency.md).
 pub fn turn() -> Turn {
     static TURN: Mutex<()> = Mutex::new(());
     let first = TURNS.replace(TURNS.get() + 1) == 0;
@@ -135,31 +169,8 @@ impl Drop for Turn {
     }
 }
 
-/// Raises the soft limit for as long as `work` takes, so that it gets descriptors when the rank has used up its own, and may
-/// have them above the rank's. The limit is the process's: workers that need room take turns, and one that has used up its
-/// descriptors just then may get one too many.
-pub fn with_room<T>(raised: u64, work: impl FnOnce() -> T) -> T {
-    let _turn = turn();
-    let was = getrlimit(Resource::Nofile);
-    let room = Rlimit {
-        current: Some(raised),
-        maximum: was.maximum,
-    };
-    let _ = setrlimit(Resource::Nofile, room);
-    let done = work();
-    let _ = setrlimit(Resource::Nofile, was);
-    done
-}
-
-/// Moves a descriptor out of the way of the rank's numbers, close-on-exec: above them, unless there is no room. To be called
-/// with [room](with_room).
-#[must_use]
-pub fn above(fd: OwnedFd, first_own: u32) -> OwnedFd {
-    fcntl_dupfd_cloexec(&fd, first_own as RawFd).unwrap_or(fd)
-}
-
 /// Closes every descriptor below `first` that is marked close-on-exec, as an exec does: yod's, or those of a rank's program that
-/// is replaced. No other thread uses descriptors below `first`. Those in `keep` stay: where there was no [room](above), ours lie
+/// is replaced. No other thread uses descriptors below `first`. Those in `keep` stay: where there was no [room](Limits::above), ours lie
 /// there, too.
 pub fn close_on_exec(first: u64, keep: &[RawFd]) {
     let open: Vec<RawFd> = match std::fs::read_dir(Path::new("/proc/self/fd")) {
@@ -226,6 +237,11 @@ pub const fn visible(fd: u64, first: u32) -> u64 {
     } else {
         fd // what is negative is no descriptor, or AT_FDCWD
     }
+}
+
+/// Makes a descriptor the rank's own: its number.
+pub fn give(fd: OwnedFd) -> i64 {
+    i64::from(fd.into_raw_fd())
 }
 
 /// A descriptor's number.

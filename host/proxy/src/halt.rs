@@ -1,4 +1,4 @@
-//! Threads that have halted ([`abi::halt`]): what they are told, and the registers that they show.
+//! Threads that have halted ([`abi::halt`]): their orders, and the registers that they show.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -48,8 +48,8 @@ impl Shown {
 pub struct Halted {
     inner: Mutex<Inner>,
     changed: Condvar,
-    /// Rung when a thread halts.
-    bell: OwnedFd,
+    /// Signalled when a thread halts.
+    doorbell: OwnedFd,
 }
 
 #[derive(Default, Debug)]
@@ -64,12 +64,12 @@ struct Inner {
 }
 
 impl Halted {
-    /// None; `bell` is an eventfd that does not block.
-    pub fn new(bell: OwnedFd) -> Halted {
+    /// None; `doorbell` is an eventfd that does not block.
+    pub fn new(doorbell: OwnedFd) -> Halted {
         Halted {
             inner: Mutex::default(),
             changed: Condvar::new(),
-            bell,
+            doorbell,
         }
     }
 
@@ -95,7 +95,7 @@ impl Halted {
         }
         inner.waiting.insert(index, (why, with));
         self.changed.notify_all();
-        self.ring();
+        self.signal();
         loop {
             if let Some(order) = inner.orders.remove(&index) {
                 return order;
@@ -133,19 +133,19 @@ impl Halted {
         }
     }
 
-    /// Readable when a thread has halted since the last [`Self::heard`].
-    pub fn bell(&self) -> BorrowedFd<'_> {
-        self.bell.as_fd()
+    /// Readable when a thread has halted since the last [`Self::clear`].
+    pub fn doorbell(&self) -> BorrowedFd<'_> {
+        self.doorbell.as_fd()
     }
 
-    /// Makes the bell wait for the next one.
-    pub fn heard(&self) {
-        let _ = rustix::io::read(&self.bell, &mut [0; 8]);
+    /// Makes the doorbell wait for the next one.
+    pub fn clear(&self) {
+        let _ = rustix::io::read(&self.doorbell, &mut [0; 8]);
     }
 
-    /// Wakes the thread that waits for the bell.
-    pub fn ring(&self) {
-        let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+    /// Wakes the thread that waits for the doorbell.
+    pub fn signal(&self) {
+        let _ = rustix::io::write(&self.doorbell, &1u64.to_ne_bytes());
     }
 
     fn wait<'a>(&self, inner: MutexGuard<'a, Inner>) -> MutexGuard<'a, Inner> {
@@ -170,7 +170,7 @@ mod tests {
 
     fn new() -> Halted {
         let flags = rustix::event::EventfdFlags::NONBLOCK;
-        Halted::new(rustix::event::eventfd(0, flags).expect("a bell"))
+        Halted::new(rustix::event::eventfd(0, flags).expect("a doorbell"))
     }
 
     #[test]

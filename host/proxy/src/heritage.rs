@@ -2,31 +2,27 @@
 //!
 //! Linux copies them when it makes a thread. Here the worker is there before the thread, and has had another one, perhaps.
 //! So it takes them over later, without a round trip when a thread starts: before its first call, and before any call that
-//! could tell the difference, by looking at a thread's state or by changing what is inherited.
+//! could tell the difference, by reading a thread's state or by changing what is inherited.
 //!
 //! A nice value that a predecessor has raised stays raised where the user may not lower it.
 
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use abi::syscall::Call;
 use rustix::process::{Pid, getpriority_process, setpriority_process};
 
 use crate::fds;
+use crate::io_priority;
 use crate::rank::Rank;
-use crate::stub;
-
-/// IOPRIO_WHO_PROCESS (uapi/linux/ioprio.h): a thread, by its id.
-const WHO_THREAD: u64 = 1;
 
 /// Has a worker take over what its thread inherits, if it has not yet.
 #[inline]
 pub fn settle(rank: &Rank, index: usize) {
     if index != 0 && is_due(rank, index) {
-        // A child must not have what is opened here. Who settles has passed already, for others who have may come to settle.
-        let _passed = rank.children.gate.pass();
+        // A child must not have what is opened here. The fork lock comes first: others that share it may come to settle.
+        let _no_fork = rank.children().fork_lock.no_fork();
         let _turn = fds::turn();
-        let _settling = rank.settling.lock().unwrap_or_else(PoisonError::into_inner);
+        let _settling = rank.workers().settling();
         take_over(rank, index);
     }
 }
@@ -52,13 +48,13 @@ pub fn concerns(call: &Call) -> bool {
 pub fn take_over_by_first(rank: &Rank, index: usize) {
     if index != 0 {
         settle(rank, index);
-        copy(rank.workers.at(index).tid(), rank.pid);
+        copy(rank.workers().at(index).tid(), rank.pid());
     }
 }
 
 fn is_due(rank: &Rank, index: usize) -> bool {
-    let life = rank.words.threads[index].node.life();
-    life.is_on() && rank.workers.at(index).heir_of.load(Ordering::Acquire) != life.number()
+    let life = rank.words().threads[index].node.life();
+    life.is_on() && rank.workers().at(index).heir_of.load(Ordering::Acquire) != life.number()
 }
 
 /// The creator first, which may not have its own yet. A worker has taken over once all is copied: until then its own call waits,
@@ -68,14 +64,14 @@ fn take_over(rank: &Rank, index: usize) {
     let mut at = index;
     // A broken node may name any thread as creator, and several one another.
     while at != 0 && is_due(rank, at) && line.len() < rank.threads().len() {
-        let node = &rank.words.threads[at].node;
+        let node = &rank.words().threads[at].node;
         let creator = node.creator();
         line.push((creator, at, node.life().number()));
         at = creator;
     }
     for (creator, heir, life) in line.into_iter().rev() {
-        let worker = rank.workers.at(heir);
-        copy(rank.workers.at(creator).tid(), worker.tid());
+        let worker = rank.workers().at(heir);
+        copy(rank.workers().at(creator).tid(), worker.tid());
         worker.heir_of.store(life, Ordering::Release);
     }
 }
@@ -93,18 +89,5 @@ fn copy(from: u32, to: u32) {
         let _ =
             getpriority_process(Some(from)).and_then(|nice| setpriority_process(Some(to), nice));
     }
-    let ioprio = ioprio(libc::SYS_ioprio_get, [WHO_THREAD, from.into(), 0]);
-    if let Ok(ioprio) = u64::try_from(ioprio) {
-        self::ioprio(libc::SYS_ioprio_set, [WHO_THREAD, to.into(), ioprio]);
-    }
-}
-
-/// The calling thread's I/O priority, or a negative error.
-pub fn io_priority() -> i64 {
-    ioprio(libc::SYS_ioprio_get, [WHO_THREAD, 0, 0])
-}
-
-fn ioprio(nr: i64, [who, tid, ioprio]: [u64; 3]) -> i64 {
-    // SAFETY: 1. No memory is passed.
-    unsafe { stub::syscall(nr as u64, &[who, tid, ioprio, 0, 0, 0]) }
+    io_priority::copy(from, to);
 }

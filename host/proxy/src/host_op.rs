@@ -1,7 +1,6 @@
 //! What the QK requests besides Linux calls.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::Ordering;
 
 use abi::Errno;
 use abi::control::{HostOp, INTERPRETER, PROGRAM};
@@ -11,16 +10,18 @@ use abi::map::{STACK_TOP, USER_TOP};
 use wire::ship::Request;
 
 use crate::call::coherent;
+use crate::cancel;
 use crate::child;
 use crate::dump;
+use crate::end;
+use crate::errno::linux;
 use crate::exec;
 use crate::fds;
 use crate::memory::{RankMemory, move_all};
-use crate::objects::{self, File};
+use crate::objects::File;
 use crate::rank::Rank;
 use crate::signals;
 use crate::special;
-use crate::special::walk::linux;
 use crate::watcher;
 use crate::worker;
 
@@ -30,7 +31,7 @@ use crate::worker;
 /// A line for the user when the rank has to end.
 pub fn carry_out(rank: &'static Rank, index: usize, request: &Request) -> Result<i64, String> {
     let (nr, args) = (request.nr, &request.args);
-    let gave_up = || rank.words.threads[index].slot.cancelled(request.seq);
+    let gave_up = || rank.words().threads[index].slot.cancelled(request.seq);
     let ret = match HostOp::from_nr(nr) {
         Some(HostOp::ReadProgram) => load_image(rank, &rank.program().file, args),
         Some(HostOp::ReadInterpreter) => match &rank.program().interpreter {
@@ -41,31 +42,31 @@ pub fn carry_out(rank: &'static Rank, index: usize, request: &Request) -> Result
         Some(HostOp::LoadFile) => load_file(rank, args),
         Some(HostOp::WriteStrings) => write_strings(rank, args[0], args[1]),
         Some(HostOp::Sync) => {
-            rank.catch_up(rank.words.log.position())?;
+            rank.catch_up(rank.words().log.position())?;
             Ok(0)
         }
         Some(HostOp::Stop) => {
-            if rank.stops.take() && args[0] != 0 {
-                signals::stop_self(args[1] as i32, args[0]);
+            if rank.reception().stops().take() && args[0] != 0 {
+                signals::stop::stop_self(args[1] as i32, args[0]);
                 watcher::settle(rank);
             }
             Ok(0)
         }
-        Some(HostOp::GrowWorkers) => rank.workers.grow(rank, args[0]).map(|count| count as i64),
+        Some(HostOp::GrowWorkers) => worker::grow(rank, args[0]).map(|count| count as i64),
         Some(HostOp::Halted) => Halt::from_nr(args[0])
             .map(|why| {
-                let registers = &rank.words.area.node.registers;
-                rank.halted.order(index, why, args[1], registers).encode() as i64
+                let registers = &rank.words().area.node.registers;
+                rank.halted().order(index, why, args[1], registers).encode() as i64
             })
             .ok_or(Errno::EINVAL),
         Some(HostOp::LeaveOut) => {
-            rank.dump.leave_out(args[0], args[1]);
+            rank.dump().leave_out(args[0], args[1]);
             Ok(0)
         }
         Some(HostOp::WriteCore) => Ok(dump::write(rank).into()),
         Some(HostOp::Fork) => child::fork(rank, index),
         Some(HostOp::AwaitExec) => child::await_exec(rank, args[0], gave_up),
-        Some(HostOp::PrepareExec) => worker::interruptible(rank, index, request.seq, || {
+        Some(HostOp::PrepareExec) => cancel::interruptible(rank, index, request.seq, || {
             exec::prepare(rank, index, args)
         }),
         Some(HostOp::CommitExec) => exec::commit(rank, index),
@@ -73,23 +74,23 @@ pub fn carry_out(rank: &'static Rank, index: usize, request: &Request) -> Result
             child::child_signal(rank, args[0], args[1]);
             Ok(0)
         }
-        Some(HostOp::IsWithChild) => objects::is_with_child(rank, args[0], args[1]),
+        Some(HostOp::IsWithChild) => rank.objects().is_with_child(args[0], args[1]),
         Some(HostOp::WakeChildren) => child::wake(rank, args[0], args[1]),
         Some(HostOp::HoldFile) => hold_file(rank, index, args),
         Some(HostOp::LoadObject) => object(args, |file| {
-            objects::load(rank, file, args[2], args[3], args[4])
+            rank.objects().load(file, args[2], args[3], args[4])
         }),
         Some(HostOp::WriteObject) => object(args, |file| {
-            objects::write_back(rank, file, [args[2], args[3], args[4]], args[5] != 0)
+            write_object(rank, file, [args[2], args[3], args[4]], args[5] != 0)
         }),
         Some(HostOp::ReleaseFile) => object(args, |file| {
-            objects::release(rank, file, args[2] != 0);
+            rank.objects().release(file, args[2] != 0);
             Ok(0)
         }),
         Some(HostOp::HoldSegment) => hold_segment(rank, index, args),
         Some(HostOp::DescribeText) => describe_text(rank, index, args),
         Some(HostOp::LoadText) => load_text(rank, index, args),
-        Some(HostOp::FileBytes) => object(args, |file| objects::file_bytes(rank, file)),
+        Some(HostOp::FileBytes) => object(args, |file| rank.objects().file_bytes(file)),
         None => Err(Errno::ENOSYS),
     };
     Ok(ret.unwrap_or_else(Errno::ret))
@@ -132,9 +133,9 @@ fn load_file(rank: &Rank, args: &[u64; 6]) -> Result<i64, Errno> {
 fn hold_file(rank: &Rank, index: usize, args: &[u64; 6]) -> Result<i64, Errno> {
     let [fd, addr, len_bytes, offset, ..] = *args;
     let fd = descriptor(rank, fd)?;
-    let (file, is_writable) = objects::hold(rank, fd)?;
+    let (file, is_writable) = rank.objects().hold(fd)?;
     place(rank, fd, addr, len_bytes, offset)?;
-    rank.words.threads[index].slot.put_more(file);
+    rank.words().threads[index].slot.put_more(file);
     Ok(i64::from(is_writable))
 }
 
@@ -152,7 +153,7 @@ fn describe_text(rank: &Rank, index: usize, args: &[u64; 6]) -> Result<i64, Errn
 fn load_text(rank: &Rank, index: usize, args: &[u64; 6]) -> Result<i64, Errno> {
     let [fd, gpa, len_bytes, offset, ..] = *args;
     with_text(rank, fd, |fd| {
-        objects::text::load(rank, fd, [gpa, len_bytes, offset])?;
+        rank.objects().load_text(fd, [gpa, len_bytes, offset])?;
         known_by(rank, index, fd)
     })
 }
@@ -173,15 +174,15 @@ fn with_text(
 }
 
 fn known_by(rank: &Rank, index: usize, fd: BorrowedFd<'_>) -> Result<i64, Errno> {
-    let (file, changed_ns) = objects::text::describe(rank, fd)?;
-    rank.words.threads[index].slot.put_more(file);
+    let (file, changed_ns) = rank.objects().describe_text(fd)?;
+    rank.words().threads[index].slot.put_more(file);
     Ok(changed_ns)
 }
 
 /// Attaches a segment (id, flags).
 fn hold_segment(rank: &Rank, index: usize, args: &[u64; 6]) -> Result<i64, Errno> {
-    let (file, bytes) = objects::segment::hold(rank, args[0], args[1])?;
-    rank.words.threads[index].slot.put_more(file);
+    let (file, bytes) = rank.objects().hold_segment(args[0], args[1])?;
+    rank.words().threads[index].slot.put_more(file);
     Ok(bytes)
 }
 
@@ -190,9 +191,26 @@ fn object(args: &[u64; 6], work: impl FnOnce(File) -> Result<i64, Errno>) -> Res
     work([args[0], args[1]])
 }
 
+/// Writes frames back; if the program is not `notified` of a failure, its user is.
+fn write_object(rank: &Rank, file: File, place: [u64; 3], notified: bool) -> Result<i64, Errno> {
+    let written = rank.objects().write_back(file, place);
+    if let Err(why) = written
+        && !notified
+        && let Some(name) = rank.objects().lost(file)
+    {
+        let why = rustix::io::Errno::from_raw_os_error(why.0.into());
+        let line = format!(
+            "{}: could not write back {name}, which it had mapped: {why}; what was stored is lost (msync tells a program)\n",
+            rank.name()
+        );
+        end::print(rank, &line);
+    }
+    written
+}
+
 /// A descriptor that the rank names.
 fn descriptor(rank: &Rank, fd: u64) -> Result<BorrowedFd<'_>, Errno> {
-    if fd as i32 >= 0 && !fds::is_ours(fd, rank.first_own_fd) {
+    if fd as i32 >= 0 && !fds::is_ours(fd, rank.limits().first_own_fd()) {
         // SAFETY: 1. It is only used for one operation, and Linux says EBADF when it is not open. 2. It is none of the
         // proxy's own (just checked).
         Ok(unsafe { BorrowedFd::borrow_raw(fd as i32) })
@@ -236,7 +254,7 @@ fn write_strings(rank: &Rank, addr: u64, capacity_bytes: u64) -> Result<i64, Err
     if program.strings_bytes() > capacity_bytes {
         return Err(Errno::E2BIG);
     }
-    rank.strings_at.store(addr, Ordering::Relaxed);
+    rank.running().set_strings_at(addr);
     let mut at = addr;
     let memory = rank.memory();
     for string in program.strings() {

@@ -11,28 +11,37 @@
 //! its kernel ends the rank with one line.
 
 mod call;
+mod cancel;
 mod child;
 mod crash;
 mod debug;
+mod describe;
+mod doorbell;
 mod dump;
 mod end;
+mod errno;
 mod exec;
 mod fds;
 mod files;
 mod halt;
 mod heritage;
 mod host_op;
+mod io_priority;
+mod kick;
 mod memory;
 mod objects;
+mod posted;
 pub mod program;
 mod rank;
 mod regions;
 mod sandbox;
 mod shared;
+mod signalfds;
 mod signals;
 mod special;
 mod start;
 mod stub;
+mod sync;
 mod terminal;
 mod watcher;
 mod worker;
@@ -42,7 +51,7 @@ use std::os::fd::OwnedFd;
 
 pub use debug::Gdb;
 pub use program::Program;
-pub use signals::Inherited;
+pub use signals::inherited::Inherited;
 pub use start::{EXIT_IMPOSSIBLE, Impossible, check_limits};
 
 /// All a proxy needs.
@@ -60,9 +69,9 @@ pub struct Config {
     pub wire: wire::boot::Config,
     /// Number of the rank on its node.
     pub rank: usize,
-    /// The host's eventfd of this rank: the node rings it.
+    /// The host's eventfd of this rank, which the node signals.
     pub doorbell_in: OwnedFd,
-    /// The node's eventfds, one per core: ringing them interrupts the core.
+    /// The node's eventfds, one per core: signalling them interrupts the core.
     pub core_doorbells: Vec<OwnedFd>,
     /// The program.
     pub program: Program,

@@ -4,14 +4,14 @@
 //! repeated here with a shared mapping of guest RAM at the same virtual address. This program itself lies far above. A
 //! mapping is never executable.
 //!
-//! Linux reads and writes the rank's buffers directly. What the proxy itself looks at (paths, nested structures) it first
+//! Linux reads and writes the rank's buffers directly. What the proxy itself reads (paths, nested structures) it first
 //! copies, once, through [`RankMemory`]; [`Regions`] says before whether that can fault.
 //!
 //! # Pointers that are not the rank's
 //! Nothing is ever mapped in the first [`GUARD_BYTES`] above the rank's addresses. So a pointer that [`clamp`] has seen
 //! needs no length: a range that begins below and reaches beyond ends in the guard, where Linux faults as it would
 //! natively, and a pointer from beyond becomes the guard's first byte, [`GUARD_ADDR`]. Which error that is, or whether
-//! Linux looks at the pointer at all, stays Linux's affair.
+//! Linux reads the pointer at all, stays Linux's affair.
 
 mod copy;
 mod held;
@@ -29,9 +29,9 @@ use wire::mappable::Mappable;
 use wire::ram::{Place, Ram};
 use wire::region_log::{Change, prot};
 
+use crate::errno::linux;
 use crate::files::Files;
 use crate::regions::{Region, Regions};
-use crate::special::walk::linux;
 
 pub use copy::{RankMemory, copy_bytes, move_all};
 use held::Found;
@@ -48,7 +48,7 @@ const GUARD_BYTES: u64 = 16 << 30;
 #[inline]
 #[must_use]
 pub const fn clamp(addr: u64) -> u64 {
-    // From 2^47 on no process has memory, and Linux looks at that before anything else.
+    // From 2^47 on no process has memory, and Linux checks that before anything else.
     match addr {
         USER_TOP..WINDOW_TOP => GUARD_ADDR,
         _ => addr,

@@ -104,7 +104,7 @@ pub enum Unloadable {
     Image(ImageError),
 }
 
-/// Reads and parses a file's headers: as much as the node looks at.
+/// Reads and parses a file's headers: as much as the node reads.
 ///
 /// # Errors
 /// [`Unloadable`].

@@ -1,113 +1,107 @@
 //! What workers and watcher share.
 
-use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+mod descriptors;
+mod link;
+mod reception;
+mod running;
+mod stops;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use abi::Errno;
-use wire::layout::Layout;
-use wire::mappable::Mappable;
 use wire::thread::ThreadArea;
 use wire::word::Word;
 
-use crate::child::Children;
-use crate::debug::Debug;
-use crate::dump::Dump;
-use crate::exec::Exec;
+use crate::child::children::Children;
+use crate::debug::state::Debug;
+use crate::dump::state::Dump;
+use crate::exec::state::Exec;
+use crate::fds::Limits;
 use crate::halt::Halted;
 use crate::memory::{BadChange, Memory, RankMemory};
 use crate::objects::Objects;
+use crate::posted::Posted;
 use crate::shared::RankWords;
-use crate::signals::Inherited;
-use crate::special::Marks;
-use crate::terminal::Takers;
-use crate::watcher::{Posted, Signalfds};
+use crate::special::marks::Marks;
+use crate::sync::lock;
 use crate::workers::Workers;
 use crate::{Program, Room};
+
+pub use descriptors::Descriptors;
+pub use link::Link;
+pub use reception::Reception;
+pub use running::Running;
+
+/// What a rank is made of.
+#[derive(Debug)]
+pub struct Parts {
+    /// How messages name it besides its program: "rank N", or nothing if it is the only one.
+    pub label: String,
+    /// Its end of the node.
+    pub link: Link,
+    /// Its memory here.
+    pub memory: Memory,
+    /// Files that ranks share mappings of.
+    pub objects: Objects,
+    /// The process's descriptors.
+    pub descriptors: Descriptors,
+    /// Its program.
+    pub program: Program,
+    /// How signals are received.
+    pub reception: Reception,
+    /// What it needs for its children.
+    pub children: Children,
+    /// Threads that have halted: none.
+    pub halted: Halted,
+    /// See [`crate::Config::room`].
+    pub room: Room,
+}
 
 /// A rank as its proxy sees it. There is one per process.
 #[derive(Debug)]
 pub struct Rank {
-    /// How messages name it besides its program: "rank N", or nothing if it is the only one.
-    pub label: String,
-    /// Its words in the communication area.
-    pub words: RankWords,
-    /// Its memory here.
-    pub memory: Mutex<Memory>,
-    /// Files that ranks share mappings of.
-    pub objects: Objects,
-    /// The communication area: its guest-physical address, and what lies where in it.
-    pub area: (u64, Layout),
-    /// The node's cores.
-    pub core_doorbells: Vec<OwnedFd>,
-    /// Where messages go, whatever the rank does with its descriptors.
-    pub stderr: OwnedFd,
-    /// First descriptor that is not the rank's.
-    pub first_own_fd: u32,
-    /// The limit that leaves room for ours ([`crate::fds::with_room`]).
-    pub raised_fds: u64,
-    /// Which of the rank's descriptors are texts that are made here.
-    pub texts: Marks,
-    /// Which are the XPMEM device.
-    pub devices: Marks,
-    /// Where the program's strings are; 0 before it is loaded.
-    pub strings_at: AtomicU64,
-    /// st_dev of /proc.
-    pub proc_device: u64,
-    /// See [`Self::program`].
-    pub running: Mutex<Arc<Program>>,
-    /// What is to replace it.
-    pub exec: Exec,
-    /// Mask and dispositions at start.
-    pub inherited: Inherited,
-    /// Signals that workers block at first.
-    pub blocked: u64,
-    /// Where the others are received.
-    pub signalfds: Signalfds,
-    /// Its workers.
-    pub workers: Workers,
-    /// What it needs for its children.
-    pub children: Children,
-    /// Wakes the watcher.
-    pub watcher_bell: OwnedFd,
-    /// Stops and continues.
-    pub stops: Stops,
-    /// See [`Self::posting`].
-    pub posted: Mutex<Posted>,
-    /// Held while a worker takes over what its thread inherits.
-    pub settling: Mutex<()>,
-    /// Workers that receive signals themselves.
-    pub takers: Mutex<Takers>,
-    /// Threads that have halted.
-    pub halted: Halted,
-    /// Its debugger.
-    pub debug: Debug,
-    /// What goes into a core file besides.
-    pub dump: Dump,
-    /// Whether a thread ends the process already.
-    pub ending: AtomicBool,
-    /// See [`crate::Config::room`].
-    pub room: Room,
+    label: String,
     /// This process, whose number is also the first worker's thread id.
-    pub pid: u32,
+    pid: u32,
+    proc_device: u64,
+    room: Room,
+    link: Link,
+    memory: Mutex<Memory>,
+    objects: Objects,
+    descriptors: Descriptors,
+    running: Running,
+    reception: Reception,
+    workers: Workers,
+    children: Children,
+    halted: Halted,
+    debug: Debug,
+    dump: Dump,
+    /// A thread ends the process already.
+    ending: AtomicBool,
 }
 
 impl Rank {
-    /// The program that it runs.
-    pub fn program(&self) -> Arc<Program> {
-        let running = self.running.lock();
-        running.unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// A resource limit of the program, soft and hard; u64::MAX: unlimited.
-    pub fn limit(&self, resource: usize) -> [u64; 2] {
-        let limit = self.words.area.node.rlimits.get(resource);
-        limit.map_or([u64::MAX; 2], |words| words.each_ref().map(Word::load))
-    }
-
-    /// To be held while something is posted to the node's mailbox, which takes from one at a time.
-    pub fn posting(&self) -> MutexGuard<'_, Posted> {
-        self.posted.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The rank of this process.
+    pub fn new(parts: Parts) -> Rank {
+        Rank {
+            label: parts.label,
+            pid: std::process::id(),
+            proc_device: rustix::fs::stat("/proc").map_or(0, |stat| stat.st_dev),
+            room: parts.room,
+            link: parts.link,
+            memory: Mutex::new(parts.memory),
+            objects: parts.objects,
+            descriptors: parts.descriptors,
+            running: Running::new(parts.program),
+            reception: parts.reception,
+            workers: Workers::new(),
+            children: parts.children,
+            halted: parts.halted,
+            debug: Debug::default(),
+            dump: Dump::default(),
+            ending: AtomicBool::new(false),
+        }
     }
 
     /// How messages begin: "yod: PROGRAM" or "yod: rank N: PROGRAM".
@@ -120,46 +114,158 @@ impl Rank {
         }
     }
 
-    /// Interrupts the core that the node names for this rank; core 0 before the node is there.
-    pub fn ring(&self) {
-        self.ring_core(&self.words.area.node.cpus[0]);
+    /// Whether it is the only one of its job.
+    pub fn is_alone(&self) -> bool {
+        self.label.is_empty()
     }
 
-    /// Interrupts the core that the node names for a thread.
-    pub fn ring_thread(&self, index: usize) {
-        self.ring_core(&self.words.threads[index].node.core);
+    /// This process.
+    pub fn pid(&self) -> u32 {
+        self.pid
     }
 
-    fn ring_core(&self, core: &Word) {
-        let core = core.load() as usize;
-        // A full counter rings as well; on a core that does not exist no thread waits.
-        if let Some(doorbell) = self.core_doorbells.get(core) {
-            let _ = rustix::io::write(doorbell, &1u64.to_ne_bytes());
-        }
+    /// st_dev of /proc, where this process's entries are.
+    pub fn proc_device(&self) -> u64 {
+        self.proc_device
+    }
+
+    /// See [`crate::Config::room`].
+    pub fn room(&self) -> Room {
+        self.room
+    }
+
+    /// Its words in the communication area.
+    pub fn words(&self) -> &RankWords {
+        self.link.words()
+    }
+
+    /// Its end of the node.
+    pub fn link(&self) -> &Link {
+        &self.link
+    }
+
+    /// A resource limit of the program, soft and hard; u64::MAX: unlimited.
+    pub fn limit(&self, resource: usize) -> [u64; 2] {
+        let limit = self.words().area.node.rlimits.get(resource);
+        limit.map_or([u64::MAX; 2], |words| words.each_ref().map(Word::load))
+    }
+
+    /// See [`Link::posting`].
+    pub fn posting(&self) -> MutexGuard<'_, Posted> {
+        self.link.posting()
+    }
+
+    /// Files that ranks share mappings of.
+    pub fn objects(&self) -> &Objects {
+        &self.objects
+    }
+
+    /// The process's descriptors.
+    pub fn descriptors(&self) -> &Descriptors {
+        &self.descriptors
+    }
+
+    /// The rank's descriptors, and ours above them.
+    pub fn limits(&self) -> &Limits {
+        self.descriptors.limits()
+    }
+
+    /// Which of its descriptors are texts that are made here.
+    pub fn texts(&self) -> &Marks {
+        self.descriptors.texts()
+    }
+
+    /// The program, and the one that is to replace it.
+    pub fn running(&self) -> &Running {
+        &self.running
+    }
+
+    /// The program that it runs.
+    pub fn program(&self) -> Arc<Program> {
+        self.running.program()
+    }
+
+    /// The program that execve has prepared.
+    pub fn next_program(&self) -> &Exec {
+        self.running.next()
+    }
+
+    /// How signals are received.
+    pub fn reception(&self) -> &Reception {
+        &self.reception
     }
 
     /// Wakes the watcher.
-    pub fn ring_watcher(&self) {
-        let _ = rustix::io::write(&self.watcher_bell, &1u64.to_ne_bytes());
+    pub fn wake_watcher(&self) {
+        self.reception.wake_watcher();
+    }
+
+    /// Its workers.
+    pub fn workers(&self) -> &Workers {
+        &self.workers
+    }
+
+    /// What it needs for its children.
+    pub fn children(&self) -> &Children {
+        &self.children
+    }
+
+    /// Threads that have halted.
+    pub fn halted(&self) -> &Halted {
+        &self.halted
+    }
+
+    /// Its debugger.
+    pub fn debug(&self) -> &Debug {
+        &self.debug
+    }
+
+    /// What goes into a core file besides.
+    pub fn dump(&self) -> &Dump {
+        &self.dump
+    }
+
+    /// The calling thread ends the process; `false`: another does so already.
+    pub fn begin_end(&self) -> bool {
+        !self.ending.swap(true, Ordering::SeqCst)
     }
 
     /// Whether a thread of this process is one of the rank's.
     pub fn has_thread(&self, tid: u32) -> bool {
-        self.workers.tids(self).any(|own| own == tid)
+        self.tids().any(|own| own == tid)
     }
 
-    /// The areas of the threads that the node has ever had, the first thread's in any case.
+    /// Ids of the threads that the rank has now.
+    pub fn tids(&self) -> impl Iterator<Item = u32> {
+        self.workers.tids(self.threads())
+    }
+
+    /// See [`Link::threads`].
     pub fn threads(&self) -> &[ThreadArea] {
-        let count = self.words.area.node.threads.load().max(1);
-        let areas = self.words.threads;
-        &areas[..areas
-            .len()
-            .min(usize::try_from(count).unwrap_or(usize::MAX))]
+        self.link.threads()
+    }
+
+    /// Wakes the workers but the first that have a request and wait.
+    pub fn wake_workers(&self) {
+        self.workers.wake(self.threads());
+    }
+
+    /// Whether a call that is under way is to be given up.
+    pub fn has_calls_to_kick(&self) -> bool {
+        self.workers
+            .any_to_kick(self.threads(), &self.children.fork_lock)
+    }
+
+    /// Interrupts the calls that are to be given up (watcher only). Returns whether there were any: then it has to be called
+    /// again until there are none.
+    pub fn kick_calls(&self) -> bool {
+        self.workers
+            .kick(self.pid, self.threads(), &self.children.fork_lock)
     }
 
     /// The rank's memory, for as long as the guard lives as it is now.
     pub fn memory(&self) -> MutexGuard<'_, Memory> {
-        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.memory)
     }
 
     /// Applies the region log up to a position.
@@ -167,13 +273,11 @@ impl Rank {
     /// # Errors
     /// A line for the user when a record cannot be: then the rank has to end.
     pub fn catch_up(&self, position: u64) -> Result<(), String> {
-        let log = self.words.log;
+        let log = self.words().log;
         if log.applied() >= position {
             return Ok(());
         }
-        let node = &self.words.area.node;
-        let (area_gpa, layout) = &self.area;
-        let allowed = Mappable::of(*area_gpa, layout, node, self.words.objects);
+        let allowed = self.link.mappable();
         let mut memory = self.memory();
         let mut bad: Option<BadChange> = None;
         let read = log.catch_up(position, |change| {
@@ -201,53 +305,5 @@ impl RankMemory for Rank {
 
     fn read_string(&self, addr: u64, into: &mut [u8]) -> Result<usize, Errno> {
         self.memory().read_string(addr, into)
-    }
-}
-
-/// Keeps a stop from outliving the SIGCONT that followed it.
-///
-/// A stop signal travels to the node and comes back as a request to stop; a SIGCONT may pass it on the way.
-#[derive(Debug, Default)]
-pub struct Stops(AtomicU8);
-
-const IDLE: u8 = 0;
-const POSTED: u8 = 1;
-const CONTINUED: u8 = 2;
-
-impl Stops {
-    /// A stop signal was passed on.
-    pub fn posted(&self) {
-        self.0.store(POSTED, Ordering::SeqCst);
-    }
-
-    /// SIGCONT was passed on.
-    pub fn continued(&self) {
-        let _ = self
-            .0
-            .compare_exchange(POSTED, CONTINUED, Ordering::SeqCst, Ordering::SeqCst);
-    }
-
-    /// Whether a request to stop still holds.
-    #[must_use]
-    pub fn take(&self) -> bool {
-        self.0.swap(IDLE, Ordering::SeqCst) != CONTINUED
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_stop_that_was_continued_does_not_hold() {
-        let stops = Stops::default();
-        assert!(stops.take());
-        stops.posted();
-        assert!(stops.take());
-        stops.posted();
-        stops.continued();
-        assert!(!stops.take());
-        stops.continued();
-        assert!(stops.take());
     }
 }

@@ -26,6 +26,13 @@ pub struct Region {
 }
 
 impl Region {
+    /// Its access as mmap(2) has it.
+    pub fn protection(&self) -> u64 {
+        let bits = [libc::PROT_READ, libc::PROT_WRITE, libc::PROT_EXEC];
+        let set = self.access().into_iter().zip(bits).filter(|(set, _)| *set);
+        set.fold(0, |prot, (_, bit)| prot | bit as u64)
+    }
+
     /// Whether it may be read, written, executed.
     pub fn access(&self) -> [bool; 3] {
         [self.read, self.write, self.exec]

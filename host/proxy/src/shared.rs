@@ -60,7 +60,7 @@ fn map_shared<T: FromBytes + KnownLayout>(
     let Some(Place::Ram(offset)) = layout.place(gpa, len_bytes as u64) else {
         return Err(io::Errno::INVAL);
     };
-    // SAFETY: 1. No address is asked for, so nothing that exists is replaced.
+    // SAFETY: 1. No address is requested, so nothing that exists is replaced.
     let start = unsafe {
         mmap(
             null_mut(),

@@ -3,10 +3,8 @@
 //! The C library keeps two signals to itself and hides them from masks; here a mask is what Linux has it be, 64 bits with
 //! bit `signo - 1`.
 
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-
-use abi::ident::NSIG;
+pub mod inherited;
+pub mod stop;
 
 use crate::stub;
 
@@ -40,90 +38,6 @@ impl Default {
             _ => Default::Terminate,
         }
     }
-}
-
-/// This process's personality(2), as Linux shows it (proc(5)): PER_LINUX where it does not.
-fn personality() -> u64 {
-    let shown = std::fs::read_to_string("/proc/self/personality").unwrap_or_default();
-    u64::from_str_radix(shown.trim(), 16).unwrap_or(0)
-}
-
-/// Signal mask, ignored signals and personality that yod was started with, which the rank inherits as across an exec.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, core::default::Default)]
-pub struct Inherited {
-    /// Ignored signals.
-    pub ignored: u64,
-    /// Blocked signals.
-    pub blocked: u64,
-    /// personality(2).
-    pub personality: u64,
-}
-
-impl Inherited {
-    /// Reads them from this process. Call it before anything in yod changes its mask or dispositions. Standard descriptors
-    /// that were closed when the process started are close-on-exec from here on.
-    #[must_use]
-    pub fn now() -> Inherited {
-        mark_placeholders();
-        let mut ignored = 0;
-        for signo in 1..=NSIG as i32 {
-            if disposition(signo) == Some(libc::SIG_IGN) {
-                ignored |= set(signo);
-            }
-        }
-        // The Rust runtime ignores SIGPIPE before main: what it was is known from before.
-        ignored &= !set(libc::SIGPIPE);
-        if SIGPIPE_WAS_IGNORED.load(Ordering::Relaxed) {
-            ignored |= set(libc::SIGPIPE);
-        }
-        Inherited {
-            ignored,
-            blocked: mask(How::Block, 0),
-            personality: personality(),
-        }
-    }
-
-    /// Whether a signal would take its default action at once.
-    #[must_use]
-    pub const fn is_default(&self, signo: i32) -> bool {
-        (self.ignored | self.blocked) & set(signo) == 0
-    }
-}
-
-static SIGPIPE_WAS_IGNORED: AtomicBool = AtomicBool::new(false);
-/// Which of the descriptors 0 to 2 were closed, a bit each.
-static WERE_CLOSED: AtomicU8 = AtomicU8::new(0);
-
-/// Runs before the runtime that changes the disposition and opens /dev/null where a standard descriptor is closed.
-#[used]
-#[unsafe(link_section = ".init_array")]
-static RECORD: extern "C" fn() = {
-    extern "C" fn record() {
-        let ignored = disposition(libc::SIGPIPE) == Some(libc::SIG_IGN);
-        SIGPIPE_WAS_IGNORED.store(ignored, Ordering::Relaxed);
-        let closed = (0..STANDARD_FDS).filter(|&fd| fcntl(fd, libc::F_GETFD, 0) < 0);
-        WERE_CLOSED.store(closed.fold(0, |set, fd| set | 1 << fd), Ordering::Relaxed);
-    }
-    record
-};
-
-/// stdin, stdout, stderr.
-const STANDARD_FDS: u64 = 3;
-
-/// Marks what the runtime opened in the place of closed descriptors close-on-exec: proxies close it, so that the program
-/// finds them closed.
-fn mark_placeholders() {
-    let were_closed = WERE_CLOSED.load(Ordering::Relaxed);
-    for fd in (0..STANDARD_FDS).filter(|fd| were_closed & 1 << fd != 0) {
-        fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC);
-    }
-}
-
-/// fcntl(2) of a descriptor's flags.
-fn fcntl(fd: u64, command: i32, flags: i32) -> i64 {
-    let args = [fd, command as u64, flags as u64, 0, 0, 0];
-    // SAFETY: 1. No memory is passed.
-    unsafe { stub::syscall(libc::SYS_fcntl as u64, &args) }
 }
 
 /// struct sigaction as the kernel has it (arch/x86/include/uapi/asm/signal.h).
@@ -229,76 +143,6 @@ pub fn send_to_self(signo: i32) {
     unsafe { stub::syscall(libc::SYS_kill as u64, &args) };
 }
 
-/// Stops this process by [`stop_by`] until SIGCONT comes, or for so long, in ns, by the clock that counts on while it is stopped;
-/// u64::MAX: for ever.
-pub fn stop_self(signo: i32, limit_ns: u64) {
-    if let Some(timer) = *CONTINUES.get_or_init(continuing_timer) {
-        set_timer(timer, limit_ns);
-    }
-    stop_by(signo);
-}
-
-/// Does what a signal does by default that stops this process, which the calling thread blocks. Where the process group is orphaned, only
-/// SIGSTOP does anything. Linux looks at that when it delivers the signal (kernel/signal.c, get_signal) and reports it nowhere: so
-/// it delivers one to this thread. SIGTSTP stands for SIGTTIN and SIGTTOU, which have handlers here.
-///
-/// A SIGTSTP for the whole process that comes at this moment has the same effect, and is not received.
-pub fn stop_by(signo: i32) {
-    if signo == libc::SIGSTOP {
-        return send_to_self(signo);
-    }
-    set_disposition(libc::SIGTSTP, false);
-    let tid = rustix::thread::gettid().as_raw_pid() as u32;
-    send_to_thread(std::process::id(), tid, libc::SIGTSTP);
-    let before = mask(How::Unblock, set(libc::SIGTSTP));
-    mask(How::Set, before);
-}
-
-/// Whether this is what ends a stop of limited time. The node sends its program's own SIGCONT itself.
-#[must_use]
-pub const fn ends_a_stop(signo: i32, code: i32) -> bool {
-    signo == libc::SIGCONT && code == libc::SI_TIMER
-}
-
-/// The timer that continues this process. It stays as it was set when the stop is over, for another thread may have taken
-/// SIGSTOP, and stops this one later.
-static CONTINUES: OnceLock<Option<i32>> = OnceLock::new();
-
-/// Makes that timer; `None`: Linux makes no more for this user.
-fn continuing_timer() -> Option<i32> {
-    // SAFETY: 1. All-zero is a valid sigevent.
-    let mut event: libc::sigevent = unsafe { std::mem::zeroed() };
-    event.sigev_notify = libc::SIGEV_SIGNAL;
-    event.sigev_signo = libc::SIGCONT;
-    let mut timer = 0i32;
-    let clock = libc::CLOCK_MONOTONIC as u64;
-    let args = [
-        clock,
-        &raw const event as u64,
-        &raw mut timer as u64,
-        0,
-        0,
-        0,
-    ];
-    // SAFETY: 1. Linux reads a sigevent and writes an int, the timer's id (timer_create(2), "C library/kernel differences").
-    let ret = unsafe { stub::syscall(libc::SYS_timer_create as u64, &args) };
-    (ret == 0).then_some(timer)
-}
-
-/// Has a timer expire once, in so many ns; u64::MAX: never.
-fn set_timer(timer: i32, after_ns: u64) {
-    /// struct __kernel_timespec (uapi/linux/time_types.h).
-    const NS_PER_S: u64 = 1_000_000_000;
-    let value = match after_ns {
-        u64::MAX => [0, 0],
-        ns => [ns / NS_PER_S, ns % NS_PER_S],
-    };
-    let setting = [[0, 0], value];
-    let args = [timer as u64, 0, setting.as_ptr() as u64, 0, 0, 0];
-    // SAFETY: 1. Linux reads a struct itimerspec, four u64: interval and value.
-    unsafe { stub::syscall(libc::SYS_timer_settime as u64, &args) };
-}
-
 /// Takes a pending signal from the calling thread, which blocks it; whether there was one.
 pub fn forget(signo: i32) -> bool {
     dequeue(signo).is_some()
@@ -369,6 +213,7 @@ pub fn exit(code: i32) -> ! {
 
 #[cfg(test)]
 mod tests {
+    use super::inherited::Inherited;
     use super::*;
 
     #[test]

@@ -5,43 +5,39 @@
 //! before it is resolved and must be this process's own in a procfs. What is not answered here is Linux's answer about the
 //! proxy, which has the rank's pid, credentials, descriptors and limits.
 
+mod answer;
 pub mod content;
 mod device;
 mod limits;
 mod listing;
 mod machine;
+pub(crate) mod marks;
 pub mod open;
+mod path;
 mod place;
 pub mod regions;
+mod sizes;
 mod sys;
 mod text;
 pub(crate) mod walk;
 pub mod xpmem;
 
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd};
 
 use abi::Errno;
 use abi::syscall::{Arg, Call};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 
-use crate::call::Scratch;
-use crate::fds;
+use crate::call::args::Scratch;
+use crate::call::make::linux;
 use crate::memory::RankMemory;
 use crate::rank::Rank;
+use path::split;
 use place::{Place, Whose};
 
+pub use answer::Special;
 pub use content::auxv;
-pub use open::is_open;
-pub use text::Marks;
-
-/// What to do about a call.
-#[derive(Debug)]
-pub enum Special {
-    /// Nothing: make it.
-    No,
-    /// It has been carried out, with this result.
-    Answer(i64),
-}
+pub use open::how::is_open;
 
 /// A file that says something else about the proxy than about the rank.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,19 +48,19 @@ enum Name {
     OwnFd,
 }
 
-/// A path that Linux does not look at (PATH_MAX, uapi/linux/limits.h).
+/// A path that Linux does not follow (PATH_MAX, uapi/linux/limits.h).
 static TOO_LONG: [u8; 4096] = [b'x'; 4096];
 
-/// Looks whether a call speaks of the process or the machine; its arguments have been prepared.
+/// Finds out whether a call speaks of the process or the machine; its arguments have been prepared.
 pub fn recognise(rank: &Rank, call: &Call, args: &[u64; 6], scratch: &Scratch) -> Special {
     let special = match sys::of_descriptor(rank, call, args, scratch) {
-        Special::No => look(rank, call, args, scratch),
+        Special::No => examine(rank, call, args, scratch),
         special => special,
     };
     sys::leave(call, args, special)
 }
 
-fn look(rank: &Rank, call: &Call, args: &[u64; 6], scratch: &Scratch) -> Special {
+fn examine(rank: &Rank, call: &Call, args: &[u64; 6], scratch: &Scratch) -> Special {
     let number = i64::from(call.nr);
     if matches!(number, libc::SYS_getdents | libc::SYS_getdents64) {
         return listing::without_ours(rank, call, args);
@@ -79,9 +75,9 @@ fn look(rank: &Rank, call: &Call, args: &[u64; 6], scratch: &Scratch) -> Special
     if args[at] != scratch.string_address() {
         return Special::No; // a null pointer
     }
-    match xpmem::of_path(rank, call, args, at, scratch.string()) {
-        Special::No => {}
-        answer => return answer,
+    if xpmem::is_named(call, args, at, scratch.string()) {
+        let special = elsewhere(rank, call, args, at, xpmem::NOTHING.to_bytes_with_nul());
+        return xpmem::opened(rank, call, special);
     }
     match sys::of_path(rank, call, args, at, scratch.string()) {
         sys::About::No => of_path(rank, call, args, at, scratch.string()),
@@ -99,13 +95,13 @@ fn elsewhere(rank: &Rank, call: &Call, args: &[u64; 6], at: usize, path: &[u8]) 
     }
     let special = of_path(rank, call, &args, at, &path[..path.len() - 1]);
     match sys::leave(call, &args, special) {
-        Special::No => Special::Answer(crate::call::linux(call.nr, &args)),
+        Special::No => Special::Answer(linux(call.nr, &args)),
         answer => answer,
     }
 }
 
 fn of_path(rank: &Rank, call: &Call, args: &[u64; 6], at: usize, path: &[u8]) -> Special {
-    if open::is_open(call.nr) {
+    if is_open(call.nr) {
         return Special::Answer(open::open(rank, call, args, path));
     }
     if i64::from(call.nr) == libc::SYS_truncate && !path.is_empty() {
@@ -127,9 +123,9 @@ fn pinned(rank: &Rank, call: &Call, args: &[u64; 6], at: usize, path: &[u8]) -> 
     let object = match open::pin(rank, from, path, 0) {
         Ok(object) => object,
         Err(errno) => {
-            // What is wrong with other arguments Linux says first: before it looks at this path.
+            // What is wrong with other arguments Linux says first: before it follows this path.
             args[at] = TOO_LONG.as_ptr() as u64;
-            let ret = crate::call::linux(call.nr, &args);
+            let ret = linux(call.nr, &args);
             let first = (ret != Errno::ENAMETOOLONG.ret()).then_some(ret);
             return Special::Answer(first.unwrap_or_else(|| errno.ret()));
         }
@@ -140,7 +136,7 @@ fn pinned(rank: &Rank, call: &Call, args: &[u64; 6], at: usize, path: &[u8]) -> 
         args[base] = here;
     }
     match sys::leave(call, &args, Special::No) {
-        Special::No => Special::Answer(crate::call::linux(call.nr, &args)),
+        Special::No => Special::Answer(linux(call.nr, &args)),
         answer => answer,
     }
 }
@@ -154,7 +150,7 @@ fn base(call: &Call, at: usize) -> Option<usize> {
 /// Answers a call about a few names in the directory of the process.
 fn of_named(rank: &Rank, call: &Call, args: &[u64; 6], at: usize, path: &[u8]) -> Special {
     let (directory, last) = split(path);
-    let Some(name) = named(last, rank.first_own_fd) else {
+    let Some(name) = named(last, rank.limits().first_own_fd()) else {
         return Special::No;
     };
     let from = match args[0] as i32 {
@@ -164,7 +160,7 @@ fn of_named(rank: &Rank, call: &Call, args: &[u64; 6], at: usize, path: &[u8]) -
         fd if at > 0 && fd != libc::AT_FDCWD && !directory.starts_with(b"/") => return Special::No,
         _ => CWD,
     };
-    let place = fds::with_room(rank.raised_fds, || {
+    let place = rank.limits().with_room(|| {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = openat(from, directory, flags, Mode::empty()).ok()?;
         Place::of(rank, directory)
@@ -207,13 +203,13 @@ fn answer(
             let program = rank.program();
             let mut args = *args;
             args[at] = program.real_path.as_ptr() as u64;
-            Special::Answer(crate::call::linux(call.nr, &args))
+            Special::Answer(linux(call.nr, &args))
         }
         _ => Special::No,
     }
 }
 
-/// Whether a call only looks at what a final symbolic link leads to.
+/// Whether a call only examines what a final symbolic link leads to.
 fn follows(call: &Call, args: &[u64; 6]) -> bool {
     let without = |flags: u64, flag: i32| flags & flag as u64 == 0;
     match i64::from(call.nr) {
@@ -225,7 +221,7 @@ fn follows(call: &Call, args: &[u64; 6]) -> bool {
     }
 }
 
-/// Whether a call looks at or changes what a final symbolic link leads to.
+/// Whether a call examines or changes what a final symbolic link leads to.
 fn through_link(call: &Call, args: &[u64; 6]) -> bool {
     let without = |flags: u64, flag: i32| flags & flag as u64 == 0;
     match i64::from(call.nr) {
@@ -255,15 +251,6 @@ pub fn is_text(rank: &Rank, fd: u64) -> bool {
     text::name(rank, fd).is_some()
 }
 
-/// The path up to its last component, and that.
-fn split(path: &[u8]) -> (&[u8], &[u8]) {
-    match path.iter().rposition(|&byte| byte == b'/') {
-        Some(0) => (b"/", &path[1..]),
-        Some(slash) => (&path[..slash], &path[slash + 1..]),
-        None => (b".", path),
-    }
-}
-
 fn named(last: &[u8], first_own_fd: u32) -> Option<Name> {
     match last {
         b"exe" => Some(Name::Exe),
@@ -275,22 +262,9 @@ fn named(last: &[u8], first_own_fd: u32) -> Option<Name> {
     }
 }
 
-/// Makes a descriptor the rank's own.
-fn give(fd: OwnedFd) -> i64 {
-    i64::from(std::os::fd::IntoRawFd::into_raw_fd(fd))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn paths_are_split_before_the_last_component() {
-        assert_eq!(split(b"/proc/self/exe"), (&b"/proc/self"[..], &b"exe"[..]));
-        assert_eq!(split(b"exe"), (&b"."[..], &b"exe"[..]));
-        assert_eq!(split(b"/exe"), (&b"/"[..], &b"exe"[..]));
-        assert_eq!(split(b"a/"), (&b"a"[..], &b""[..]));
-    }
 
     #[test]
     fn only_a_few_names_are_looked_at() {

@@ -2,10 +2,8 @@
 
 use std::io::Write as _;
 use std::os::fd::{AsFd, IntoRawFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use abi::control::RankInfo;
 use abi::ident::{ADDR_NO_RANDOMIZE, NSIG, RLIM_NLIMITS};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io;
@@ -14,24 +12,23 @@ use wire::layout::Layout;
 use wire::rank::{FromHost, proxy};
 use wire::word::Word;
 
-use crate::child::{Children, Nursery};
-use crate::debug::{self, Debug};
-use crate::dump::Dump;
-use crate::exec::Exec;
+use crate::child::children::Children;
+use crate::debug;
+use crate::describe;
+use crate::doorbell;
 use crate::fds::{Limits, Own, close_on_exec};
 use crate::halt::Halted;
+use crate::kick::{KICK, Kick};
 use crate::memory::{Memory, RamFiles};
 use crate::objects::{Holder, Objects};
-use crate::rank::{Rank, Stops};
+use crate::rank::{Descriptors, Link, Parts, Rank, Reception};
 use crate::sandbox;
 use crate::shared::RankWords;
+use crate::signalfds::Signalfds;
 use crate::signals::{self, How};
-use crate::special::Marks;
-use crate::stub::{self, KICK, Kick};
+use crate::stub;
 use crate::terminal;
-use crate::watcher::{Signalfds, Watcher};
-use crate::worker;
-use crate::workers::Workers;
+use crate::watcher::Watcher;
 use crate::{Config, Program};
 
 /// Exit code when the proxy cannot be set up (EX_OSERR, sysexits.h).
@@ -95,23 +92,20 @@ pub fn start(mut config: Config) -> Result<(&'static Rank, OwnedFd), Impossible>
     let own = Own::open(cores).map_err(|_| Impossible::Descriptors)?;
     let keep = |fd| own.keep(fd);
     let gdb = config.gdb.take();
-    let (rank, set, watcher) = build(config, &keep)?;
+    let (rank, set, watcher) = build(config, own.limits(), &keep)?;
     let gdb = gdb.map(|gdb| gdb.keep(keep)).transpose();
     let gdb = gdb.map_err(cannot("move a descriptor"))?;
     let limits = own.close().map_err(cannot("set the limit on open files"))?;
     close_on_exec(limits.first_own, &[]);
 
-    let rank: &'static Rank = Box::leak(Box::new(Rank {
-        first_own_fd: limits.first_own as u32,
-        raised_fds: limits.raised,
-        texts: Marks::new(limits.first_own),
-        devices: Marks::new(limits.first_own),
-        ..rank
-    }));
+    let rank: &'static Rank = Box::leak(Box::new(rank));
     Kick::install();
     terminal::install(rank);
     sandbox::enter_domain();
-    Nursery::start(rank).map_err(cannot("start a thread"))?; // the only one to stay outside of the filter
+    rank.children()
+        .forker
+        .start()
+        .map_err(cannot("start a thread"))?; // the only one to stay outside of the filter
     sandbox::enter_filter();
     let run = move || watcher.run(rank);
     std::thread::Builder::new()
@@ -122,19 +116,20 @@ pub fn start(mut config: Config) -> Result<(&'static Rank, OwnedFd), Impossible>
         debug::start(rank, gdb)
             .map_err(|_| Impossible::Linux("start a thread", io::Errno::AGAIN))?;
     }
-    signals::mask(How::Set, rank.blocked);
-    name_process(rank.pid, &rank.program());
-    fill(&rank.words.area.host, rank, &limits);
-    rank.words.threads[0].host.tid.put(rank.pid.into());
-    rank.words.area.host.workers.put(1);
-    rank.words.area.host.state.store(proxy::ATTACHED);
-    rank.ring();
+    signals::mask(How::Set, rank.reception().blocked());
+    describe::name_process(rank.pid(), &rank.program());
+    fill(&rank.words().area.host, rank, &limits);
+    rank.words().threads[0].host.tid.put(rank.pid().into());
+    rank.words().area.host.workers.put(1);
+    rank.words().area.host.state.store(proxy::ATTACHED);
+    rank.link().signal();
     Ok((rank, set))
 }
 
 /// Moves the descriptors out of the rank's way and maps what is shared.
 fn build(
     config: Config,
+    limits: Limits,
     keep: &impl Fn(OwnedFd) -> io::Result<OwnedFd>,
 ) -> Result<(Rank, OwnedFd, Watcher), Impossible> {
     let moved = cannot("move a descriptor");
@@ -152,20 +147,21 @@ fn build(
         pool: keep(config.pool).map_err(&moved)?,
         layout: config.ram_layout,
     });
-    let holder = Holder::new(keep).map_err(&moved)?;
-    let objects = Objects::new(ram.clone(), holder);
+    let holder = Holder::new(limits, keep).map_err(&moved)?;
+    let objects = Objects::new(ram.clone(), words.objects, holder);
     let memory = Memory::reserve(ram).map_err(cannot("reserve 512 GiB of addresses"))?;
     let doorbell = keep(config.doorbell_in).map_err(&moved)?;
-    let set = worker::doorbell_set(&doorbell).map_err(cannot("watch the doorbell"))?;
+    let set = doorbell::set(&doorbell).map_err(cannot("watch the doorbell"))?;
     let blocked = signals::ALL & !signals::set(KICK);
-    let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).and_then(keep);
-    let bell = bell.map_err(&moved)?;
-    let halted_bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).and_then(keep);
-    let halted_bell = halted_bell.map_err(&moved)?;
+    let watcher_doorbell =
+        eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).and_then(keep);
+    let watcher_doorbell = watcher_doorbell.map_err(&moved)?;
+    let halted_doorbell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).and_then(keep);
+    let halted_doorbell = halted_doorbell.map_err(&moved)?;
     let watch = cannot("watch signals");
     let signalfds = Signalfds::new(blocked).map_err(&watch)?;
     let signalfds = signalfds.keep(keep).map_err(&moved)?;
-    let watcher = Watcher::new(&doorbell, &bell, &signalfds).map_err(&watch)?;
+    let watcher = Watcher::new(&doorbell, &watcher_doorbell, &signalfds).map_err(&watch)?;
     let watcher = watcher.keep(keep).map_err(&moved)?;
     let stderr = io::dup(std::io::stderr())
         .or_else(|_| open_null())
@@ -183,39 +179,23 @@ fn build(
             .map_err(&moved)?,
         ..config.program
     };
-    let rank = Rank {
+    let rank = Rank::new(Parts {
         label: config.label,
-        words,
-        memory: Mutex::new(memory),
+        link: Link::new(
+            words,
+            config.comm_gpa,
+            layout,
+            core_doorbells.map_err(&moved)?,
+        ),
+        memory,
         objects,
-        area: (config.comm_gpa, layout),
-        core_doorbells: core_doorbells.map_err(&moved)?,
-        stderr: keep(stderr).map_err(&moved)?,
-        first_own_fd: 0, // known when the limit is
-        raised_fds: 0,
-        texts: Marks::new(0),
-        devices: Marks::new(0),
-        strings_at: AtomicU64::new(0),
-        proc_device: rustix::fs::stat("/proc").map_or(0, |stat| stat.st_dev),
-        running: Mutex::new(Arc::new(program)),
-        exec: Exec::default(),
-        inherited: config.inherited,
-        blocked,
-        signalfds,
-        workers: Workers::new(),
+        descriptors: Descriptors::new(limits, keep(stderr).map_err(&moved)?),
+        program,
+        reception: Reception::new(config.inherited, blocked, signalfds, watcher_doorbell),
         children: Children::new(sandbox::rules().and_then(|rules| keep(rules).ok())),
-        watcher_bell: bell,
-        stops: Stops::default(),
-        posted: Mutex::default(),
-        settling: Mutex::default(),
-        takers: Mutex::default(),
-        halted: Halted::new(halted_bell),
-        debug: Debug::default(),
-        dump: Dump::default(),
-        ending: AtomicBool::new(false),
+        halted: Halted::new(halted_doorbell),
         room: config.room,
-        pid: std::process::id(),
-    };
+    });
     Ok((rank, keep(set).map_err(&moved)?, watcher))
 }
 
@@ -256,27 +236,9 @@ fn take_signals(config: &Config) {
     }
 }
 
-/// Names the process, whose first thread has this id, for ps.
-pub fn name_process(pid: u32, program: &Program) {
-    /// TASK_COMM_LEN without the NUL (include/linux/sched.h).
-    const NAME_BYTES: usize = 15;
-    let name = program.file_name();
-    let name = &name[..name.len().min(NAME_BYTES)];
-    let _ = std::fs::write(format!("/proc/self/task/{pid}/comm"), name);
-}
-
-/// Tells the node of the rank and of the program that it is to load.
-pub fn describe(host: &FromHost, program: &Program) {
-    let stack_limit = host.rlimits[libc::RLIMIT_STACK as usize][0].peek();
-    let info = rank_info(program, stack_limit);
-    for (word, value) in host.info.iter().zip(info.to_words()) {
-        word.put(value);
-    }
-}
-
-/// Tells the node all about the rank.
+/// Describes the rank to the node.
 fn fill(host: &FromHost, rank: &Rank, limits: &Limits) {
-    host.pid.put(rank.pid.into());
+    host.pid.put(rank.pid().into());
     host.ppid
         .put(process::getppid().map_or(0, |pid| pid.as_raw_pid() as u64));
     for (resource, words) in host.rlimits.iter().enumerate() {
@@ -286,10 +248,10 @@ fn fill(host: &FromHost, rank: &Rank, limits: &Limits) {
         &host.rlimits[libc::RLIMIT_NOFILE as usize],
         [limits.soft, limits.first_own],
     );
-    describe(host, &rank.program());
-    host.ignored.put(rank.inherited.ignored);
-    host.blocked.put(rank.inherited.blocked);
-    let personality = rank.inherited.personality & ADDR_NO_RANDOMIZE;
+    describe::describe(host, &rank.program());
+    host.ignored.put(rank.reception().inherited().ignored);
+    host.blocked.put(rank.reception().inherited().blocked);
+    let personality = rank.reception().inherited().personality & ADDR_NO_RANDOMIZE;
     host.personality.put(personality);
     let uname = rustix::system::uname();
     host.nodename.put(uname.nodename().to_bytes());
@@ -299,28 +261,6 @@ fn fill(host: &FromHost, rank: &Rank, limits: &Limits) {
 fn put_pair(words: &[Word; 2], values: [u64; 2]) {
     words[0].put(values[0]);
     words[1].put(values[1]);
-}
-
-fn rank_info(program: &Program, stack_limit: u64) -> RankInfo {
-    let mut random = [0u8; 16];
-    // Sixteen bytes are never cut short once Linux has started (getrandom(2)).
-    let _ = rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty());
-    let random = u128::from_ne_bytes(random);
-    let bytes_of = |file: &OwnedFd| rustix::fs::fstat(file).map_or(0, |stat| stat.st_size as u64);
-    RankInfo {
-        argc: program.argv.len() as u64,
-        envc: program.env.len() as u64,
-        strings_bytes: program.strings_bytes(),
-        file_bytes: bytes_of(&program.file),
-        stack_limit,
-        uid: process::getuid().as_raw().into(),
-        euid: process::geteuid().as_raw().into(),
-        gid: process::getgid().as_raw().into(),
-        egid: process::getegid().as_raw().into(),
-        secure: 0, // yod is not set-user-ID
-        random: [random as u64, (random >> 64) as u64],
-        interpreter_bytes: program.interpreter.as_ref().map_or(0, bytes_of),
-    }
 }
 
 /// Soft and hard limit; u64::MAX: unlimited.

@@ -1,6 +1,6 @@
 //! Job control: what the terminal makes of a call of the rank depends on which of SIGTTIN and SIGTTOU *workers* block.
 //!
-//! When a process in the background uses its terminal, Linux first looks at whether the calling thread ignores or blocks the
+//! When a process in the background uses its terminal, Linux first checks whether the calling thread ignores or blocks the
 //! signal: then it fails a read with EIO and lets a write or tcsetpgrp(3) be done. Otherwise it signals the whole process
 //! group and interrupts the call. So a worker blocks at each call what its thread does not take: the node says what it takes
 //! ([`wire::thread::FromNode::takes`]), and the worker follows. What another thread takes has no part in it.
@@ -11,16 +11,15 @@
 //! Linux would have try again, and send the signal again. Either way the node gets it, so it does no harm that workers
 //! of threads that make no calls do not follow.
 
+pub(crate) mod takers;
+
 use std::os::fd::AsRawFd;
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 use crate::rank::Rank;
-use crate::signals::{self, How};
+use crate::signals;
 use crate::stub;
-
-/// The signals.
-const BACKGROUND: [i32; 2] = [libc::SIGTTIN, libc::SIGTTOU];
+use takers::BACKGROUND;
 
 /// Signals that the handler has noted, for the watcher to post.
 static CAUGHT: AtomicU64 = AtomicU64::new(0);
@@ -40,14 +39,14 @@ impl Follower {
         Follower {
             index,
             seen: 0,
-            blocked: rank.blocked,
+            blocked: rank.reception().blocked(),
         }
     }
 
     /// Has the worker block exactly what its thread does not take now. Says whether anything changed.
     #[inline]
     pub fn follow(&mut self, rank: &Rank) -> bool {
-        let takes = rank.words.threads[self.index].node.takes();
+        let takes = rank.words().threads[self.index].node.takes();
         let changed = takes != self.seen;
         if changed {
             self.adopt(rank, takes);
@@ -57,40 +56,21 @@ impl Follower {
 
     fn adopt(&mut self, rank: &Rank, takes: u64) {
         let of_terminal = BACKGROUND.map(signals::set);
-        let blocked = rank.blocked & !(takes & (of_terminal[0] | of_terminal[1]));
-        let mut takers = rank.takers.lock().unwrap_or_else(PoisonError::into_inner);
-        for (count, one) in takers.0.iter_mut().zip(of_terminal) {
-            *count += usize::from(self.blocked & one != 0);
-            *count -= usize::from(blocked & one != 0);
-        }
-        let received = takers.received(rank.blocked);
-        // What is pending meanwhile is there for the thread that is to take it afterwards.
-        signals::mask(How::Block, blocked);
-        rank.signalfds.receive(received);
-        signals::mask(How::Set, blocked);
+        let blocked = rank.reception().blocked() & !(takes & (of_terminal[0] | of_terminal[1]));
+        rank.reception().block(self.blocked, blocked);
         (self.seen, self.blocked) = (takes, blocked);
     }
 }
 
-/// How many workers do not block each of the signals.
-#[derive(Debug, Default)]
-pub struct Takers([usize; 2]);
-
-impl Takers {
-    /// What the watcher receives of the signals `blocked` at first by all: not those that a worker takes.
-    fn received(&self, blocked: u64) -> u64 {
-        let counts = self.0.iter().zip(BACKGROUND);
-        let taken = counts.filter(|(count, _)| **count > 0);
-        taken.fold(blocked, |set, (_, signo)| set & !signals::set(signo))
-    }
-}
-
-/// The watcher's bell, for the handler.
-static BELL: AtomicI32 = AtomicI32::new(-1);
+/// The watcher's doorbell, for the handler.
+static DOORBELL: AtomicI32 = AtomicI32::new(-1);
 
 /// Installs the handlers. Until the program runs all workers block the signals.
 pub fn install(rank: &Rank) {
-    BELL.store(rank.watcher_bell.as_raw_fd(), Ordering::Relaxed);
+    DOORBELL.store(
+        rank.reception().watcher_doorbell().as_raw_fd(),
+        Ordering::Relaxed,
+    );
     for signo in BACKGROUND {
         signals::handle(signo, on_caught);
     }
@@ -101,7 +81,7 @@ extern "C" fn on_caught(signo: i32) {
     CAUGHT.fetch_or(signals::set(signo), Ordering::SeqCst);
     let one = 1u64.to_ne_bytes();
     let args = [
-        BELL.load(Ordering::Relaxed) as u64,
+        DOORBELL.load(Ordering::Relaxed) as u64,
         one.as_ptr() as u64,
         one.len() as u64,
         0,

@@ -5,25 +5,24 @@
 //! ended: a thread that is created later has that of a predecessor (module `heritage`).
 //!
 //! # Who is woken
-//! The node rings one doorbell for all events. The thread it wakes, worker 0 or the watcher (module `worker`), looks at all
-//! slots: it wakes the workers that wait and have a request, and sees to it that calls are given up. A worker says that it
-//! waits before its last look and the node posts before it looks whether to ring, as [`wire::ship`] has it; and a worker
-//! that is woken before it sleeps does not fall asleep. So no request is slept through, whichever thread the ring wakes and when.
+//! The node signals one doorbell for all events. The thread it wakes, worker 0 or the watcher (module `worker`), polls all
+//! slots: it wakes the workers that wait and have a request, and sees to it that calls are given up. A worker announces that it
+//! waits before it polls for the last time, and the node posts before it reads whether to signal, as [`wire::ship`] has it; and a worker
+//! that is woken before it sleeps does not fall asleep. So no request is slept through, whichever thread is woken and when.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError, mpsc};
+use std::sync::{Mutex, MutexGuard, OnceLock};
 use std::thread::{self, Thread};
 
 use abi::Errno;
 use abi::map::MAX_THREADS;
+use wire::thread::ThreadArea;
 
-use crate::rank::Rank;
+use crate::child::fork_lock::ForkLock;
+use crate::kick::{KICK, Kick};
 use crate::signals;
-use crate::stub::{KICK, Kick};
-use crate::worker;
-
-/// Bytes of a worker's stack. What it works with is on the heap.
-const STACK_BYTES: usize = 256 << 10;
+use crate::sync::lock;
 
 /// What others need of a worker.
 #[derive(Debug, Default)]
@@ -42,8 +41,14 @@ pub struct Worker {
 
 impl Worker {
     /// Whether its call is to be interrupted, for good or, as an opening in the way of a fork, to begin again.
-    fn is_unwanted(&self, rank: &Rank, cancelled: bool) -> bool {
-        cancelled || (rank.children.gate.is_closing() && self.opening.load(Ordering::SeqCst))
+    fn is_unwanted(&self, fork_lock: &ForkLock, cancelled: bool) -> bool {
+        cancelled || (fork_lock.is_wanted() && self.opening.load(Ordering::SeqCst))
+    }
+
+    /// The calling thread is it from now on.
+    pub fn begin(&self, tid: u32) {
+        self.tid.store(tid, Ordering::Release);
+        let _ = self.thread.set(thread::current());
     }
 
     /// Its thread id.
@@ -58,6 +63,7 @@ pub struct Workers {
     all: Box<[Worker]>,
     count: AtomicUsize,
     growing: Mutex<()>,
+    settling: Mutex<()>,
 }
 
 impl Workers {
@@ -69,6 +75,7 @@ impl Workers {
             all,
             count: AtomicUsize::new(1),
             growing: Mutex::default(),
+            settling: Mutex::default(),
         }
     }
 
@@ -77,17 +84,28 @@ impl Workers {
         &self.all[index]
     }
 
+    /// To be held while a worker takes over what its thread inherits.
+    pub fn settling(&self) -> MutexGuard<'_, ()> {
+        lock(&self.settling)
+    }
+
     /// Those that have started.
     pub fn all(&self) -> &[Worker] {
         &self.all[..self.count.load(Ordering::Acquire)]
     }
 
-    /// Starts workers until there are as many as are wanted, or twice as many as there were. Returns how many there are.
+    /// Has workers started by `start`, which returns how many of these indices were, until there are as many as are wanted, or
+    /// twice as many as there were; `announce` publishes how many there are. Returns that.
     ///
     /// # Errors
     /// EAGAIN when there cannot be so many.
-    pub fn grow(&self, rank: &'static Rank, wanted: u64) -> Result<usize, Errno> {
-        let _growing = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
+    pub fn grow(
+        &self,
+        wanted: u64,
+        start: impl FnOnce(Range<usize>) -> usize,
+        announce: impl FnOnce(usize),
+    ) -> Result<usize, Errno> {
+        let _growing = lock(&self.growing);
         let have = self.count.load(Ordering::Acquire);
         let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
         if wanted <= have {
@@ -97,9 +115,9 @@ impl Workers {
             return Err(Errno::EAGAIN);
         }
         let most = wanted.max(2 * have).min(MAX_THREADS);
-        let count = have + start(rank, have..most);
+        let count = have + start(have..most);
         self.count.store(count, Ordering::Release);
-        rank.words.area.host.workers.store(count as u64);
+        announce(count);
         if count < wanted {
             Err(Errno::EAGAIN)
         } else {
@@ -108,15 +126,15 @@ impl Workers {
     }
 
     /// Ids of the threads that the rank has now: of those that live. The first one's may be listed after it has ended.
-    pub fn tids(&self, rank: &Rank) -> impl Iterator<Item = u32> {
-        let all = self.all().iter().zip(rank.threads()).enumerate();
+    pub fn tids(&self, threads: &[ThreadArea]) -> impl Iterator<Item = u32> {
+        let all = self.all().iter().zip(threads).enumerate();
         all.filter(|(index, (_, area))| *index == 0 || area.node.life().is_on())
             .map(|(_, (worker, _))| worker.tid())
     }
 
     /// Wakes the workers but the first that have a request and wait.
-    pub fn wake(&self, rank: &Rank) {
-        for (worker, area) in self.all().iter().zip(rank.threads()).skip(1) {
+    pub fn wake(&self, threads: &[ThreadArea]) {
+        for (worker, area) in self.all().iter().zip(threads).skip(1) {
             if area.slot.is_overdue()
                 && let Some(thread) = worker.thread.get()
             {
@@ -126,56 +144,25 @@ impl Workers {
     }
 
     /// Whether a call that is under way is to be given up.
-    pub fn any_to_kick(&self, rank: &Rank) -> bool {
-        let mut all = self.all().iter().zip(rank.threads());
+    pub fn any_to_kick(&self, threads: &[ThreadArea], fork_lock: &ForkLock) -> bool {
+        let mut all = self.all().iter().zip(threads);
         all.any(|(worker, area)| {
             worker
                 .kick
-                .is_wanted(|seq| worker.is_unwanted(rank, area.slot.cancelled(seq)))
+                .is_wanted(|seq| worker.is_unwanted(fork_lock, area.slot.cancelled(seq)))
         })
     }
 
     /// Interrupts the calls that are to be given up (watcher only). Says whether there were any: then it has to be called
     /// again until there are none.
-    pub fn kick(&self, rank: &Rank) -> bool {
+    pub fn kick(&self, pid: u32, threads: &[ThreadArea], fork_lock: &ForkLock) -> bool {
         let mut any = false;
-        for (worker, area) in self.all().iter().zip(rank.threads()) {
+        for (worker, area) in self.all().iter().zip(threads) {
             any |= worker.kick.kick_if(
-                |seq| worker.is_unwanted(rank, area.slot.cancelled(seq)),
-                || signals::send_to_thread(rank.pid, worker.tid(), KICK),
+                |seq| worker.is_unwanted(fork_lock, area.slot.cancelled(seq)),
+                || signals::send_to_thread(pid, worker.tid(), KICK),
             );
         }
         any
     }
-}
-
-/// Starts the workers with these indices, as many of them as Linux makes threads; returns how many those are.
-fn start(rank: &'static Rank, indices: std::ops::Range<usize>) -> usize {
-    let (tell, told) = mpsc::channel();
-    let mut started = 0;
-    for index in indices {
-        let tell = tell.clone();
-        let run = move || {
-            // The C library starts threads with its cancellation signal unblocked.
-            signals::mask(signals::How::Set, rank.blocked);
-            let tid = rustix::thread::gettid().as_raw_pid() as u32;
-            let me = rank.workers.at(index);
-            me.tid.store(tid, Ordering::Release);
-            let _ = me.thread.set(thread::current());
-            rank.words.threads[index].host.tid.put(tid.into());
-            let _ = tell.send(());
-            drop(tell);
-            worker::sleep_and_serve(rank, index)
-        };
-        if thread::Builder::new()
-            .stack_size(STACK_BYTES)
-            .spawn(run)
-            .is_err()
-        {
-            break;
-        }
-        started += 1;
-    }
-    // Each says so when its thread id is known.
-    told.iter().take(started).count()
 }

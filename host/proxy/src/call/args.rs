@@ -2,7 +2,7 @@
 //!
 //! Nothing is refused here that Linux refuses: what the rank must not name becomes something that does not exist (a closed
 //! descriptor, an address with nothing there, an unknown request), and Linux itself finds the error, in its own order of
-//! looking at things.
+//! checking things.
 
 #[cfg(test)]
 mod tests;
@@ -14,8 +14,8 @@ use zerocopy::IntoBytes;
 
 use super::nested;
 use super::option;
-use super::others::Target;
 use super::own;
+use super::target::Target;
 use crate::fds;
 use crate::memory::{GUARD_ADDR, RankMemory, clamp};
 
@@ -232,7 +232,7 @@ fn by_number(
         }
         // Its messages name memory for others to reach into.
         libc::SYS_socket if args[0] as i32 == libc::AF_RDS => args[0] = NONE,
-        // Bits beyond the rank's descriptors are not looked at.
+        // Bits beyond the rank's descriptors are not read.
         libc::SYS_select | libc::SYS_pselect6 if args[0] as i32 > 0 => {
             args[0] = (args[0] as u32).min(first_own_fd).into();
         }
@@ -270,7 +270,7 @@ fn prepare_poll(
 ) -> After {
     let (from, count) = (args[0], args[1] as u32);
     if count > first_own_fd {
-        return After::Nothing; // more than RLIMIT_NOFILE: Linux does not look at them
+        return After::Nothing; // more than RLIMIT_NOFILE: Linux does not read them
     }
     let count = count as usize;
     scratch.pollfds.clear();

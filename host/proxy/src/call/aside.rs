@@ -9,7 +9,7 @@ use rustix::net::sockopt::{Timeout, socket_timeout};
 
 use crate::signals;
 
-/// Whether there is something to say of a call that returned `ret`; else the QK does not ask.
+/// Whether there is something to report of a call that returned `ret`; else the QK does not read it.
 pub fn is_found(call: &Call, ret: i64) -> bool {
     call.may_raise(ret) || ret == Errno::EINTR.ret()
 }

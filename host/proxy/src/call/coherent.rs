@@ -2,7 +2,7 @@
 //!
 //! Linux makes the call on the file, with all that belongs to it: positions, O_APPEND, limits, a full disk. Then what it read
 //! is overlaid with what the frames hold, and what it wrote goes to the frames, too. Both happen under the file's
-//! lock. While no file is mapped, none of this costs more than a look at the directory.
+//! lock. While no file is mapped, none of this costs more than a word of the directory.
 
 use std::os::fd::BorrowedFd;
 
@@ -10,7 +10,7 @@ use abi::Errno;
 use rustix::fs::{OFlags, fcntl_getfl, fstat};
 
 use super::args::Scratch;
-use super::linux;
+use super::make::linux;
 use crate::memory::RankMemory;
 use crate::objects::{self, File, Locked, Part};
 use crate::rank::Rank;
@@ -24,7 +24,7 @@ const CHUNK: usize = 64 << 10;
 
 /// Makes a call whose arguments have been prepared, if it touches such a file; `None`: it does not.
 pub fn carry_out(rank: &Rank, nr: u16, args: &[u64; 6], scratch: &Scratch) -> Option<i64> {
-    if rank.words.objects.is_empty() {
+    if rank.objects().is_empty() {
         return None;
     }
     let call = i64::from(nr);
@@ -49,13 +49,13 @@ pub fn carry_out(rank: &Rank, nr: u16, args: &[u64; 6], scratch: &Scratch) -> Op
 
 /// Replaces what the rank read from a file, or was given of it, by what frames hold.
 pub fn overlay(rank: &Rank, fd: BorrowedFd<'_>, addr: u64, len_bytes: u64, offset: u64) {
-    if rank.words.objects.is_empty() {
+    if rank.objects().is_empty() {
         return;
     }
     if let Some(file) = mapped_file(rank, fd) {
-        let locked = rank.objects.lock(file);
+        let locked = rank.objects().lock(file);
         let range = (offset, offset.saturating_add(len_bytes));
-        for part in locked.parts(rank, file, range, true) {
+        for part in locked.parts(file, range, true) {
             copy(rank, addr + (part.offset - offset), &part, false);
         }
     }
@@ -74,7 +74,7 @@ fn mapped(rank: &Rank, fd: u64) -> Option<File> {
 
 fn mapped_file(rank: &Rank, fd: BorrowedFd<'_>) -> Option<File> {
     let stat = fstat(fd).ok()?;
-    objects::regular(&stat).filter(|&file| !objects::entries(rank, file).is_empty())
+    objects::regular(&stat).filter(|&file| !rank.objects().entries(file).is_empty())
 }
 
 fn either_is_mapped(rank: &Rank, one: u64, other: u64) -> Option<i64> {
@@ -90,16 +90,16 @@ pub fn truncate(
     call: impl FnOnce() -> i64,
 ) -> i64 {
     let mapped = || mapped_file(rank, fd);
-    match (!rank.words.objects.is_empty()).then(mapped).flatten() {
+    match (!rank.objects().is_empty()).then(mapped).flatten() {
         Some(file) => cut(rank, file, len_bytes, call),
         None => call(),
     }
 }
 
 fn cut(rank: &Rank, file: File, len_bytes: u64, call: impl FnOnce() -> i64) -> i64 {
-    let locked = rank.objects.lock(file);
+    let locked = rank.objects().lock(file);
     let ret = call();
-    clear(rank, &locked, file, (len_bytes, u64::MAX), ret);
+    clear(&locked, file, (len_bytes, u64::MAX), ret);
     ret
 }
 
@@ -112,19 +112,19 @@ fn fallocate(rank: &Rank, nr: u16, args: &[u64; 6]) -> Option<i64> {
     if mode & MOVES != 0 {
         return Some(Errno::EOPNOTSUPP.ret());
     }
-    let locked = rank.objects.lock(file);
+    let locked = rank.objects().lock(file);
     let ret = linux(nr, args);
     if mode & CLEARS != 0 {
         let range = (offset, offset.saturating_add(len_bytes));
-        clear(rank, &locked, file, range, ret);
+        clear(&locked, file, range, ret);
     }
     Some(ret)
 }
 
 /// Clears frames, when the call that cleared the file succeeded; of an open that is a descriptor.
-fn clear(rank: &Rank, locked: &Locked<'_>, file: File, range: (u64, u64), ret: i64) {
+fn clear(locked: &Locked<'_>, file: File, range: (u64, u64), ret: i64) {
     if ret >= 0 {
-        let parts = locked.parts(rank, file, range, false);
+        let parts = locked.parts(file, range, false);
         parts.iter().for_each(Part::clear);
     }
 }
@@ -180,7 +180,7 @@ impl Transfer<'_> {
     }
 
     fn carry_out(&self, rank: &Rank, file: File, nr: u16, args: &[u64; 6]) -> i64 {
-        let locked = rank.objects.lock(file);
+        let locked = rank.objects().lock(file);
         let position = [args[0], 0, libc::SEEK_CUR as u64, 0, 0, 0];
         let before = self
             .at
@@ -193,7 +193,7 @@ impl Transfer<'_> {
             .end_of_file(args[0])
             .map_or(before, |end| end.saturating_sub(moved_bytes));
         let range = (start, start.saturating_add(moved_bytes));
-        for part in locked.parts(rank, file, range, !self.write) {
+        for part in locked.parts(file, range, !self.write) {
             self.copy(rank, &part, start);
         }
         moved

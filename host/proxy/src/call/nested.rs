@@ -56,7 +56,7 @@ pub enum After {
 pub struct Messages {
     /// Where they are.
     pub address: u64,
-    /// How many; the rank may have asked for more.
+    /// How many; the rank may have requested more.
     pub count: u64,
     /// What to write back.
     pub after: After,
@@ -203,7 +203,7 @@ impl Copies {
 
     fn add_iovecs(&mut self, from: u64, count: u64, memory: &impl RankMemory) -> u64 {
         if count > MAX_VECTORS {
-            return GUARD_ADDR; // Linux refuses so many before it looks there
+            return GUARD_ADDR; // Linux refuses so many before it reads there
         }
         let first = self.iovecs.len();
         self.iovecs.resize(first + count as usize, [0; 2]);
@@ -242,7 +242,7 @@ impl Copies {
     ) -> u64 {
         let first = self.control.len().next_multiple_of(8);
         if len_bytes > MAX_CONTROL_BYTES.saturating_sub(first as u64) {
-            return GUARD_ADDR; // Linux refuses so much before it looks there
+            return GUARD_ADDR; // Linux refuses so much before it reads there
         }
         self.control.resize(first + len_bytes as usize, 0);
         let control = &mut self.control[first..];

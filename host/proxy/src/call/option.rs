@@ -88,7 +88,7 @@ mod tests {
             (SOL_RDS, 2),
         ] {
             assert_eq!(visible(level as u64, option as u64), NO_SUCH_OPTION);
-            // Linux looks at 32 bits.
+            // Linux reads 32 bits.
             assert_eq!(
                 visible(level as u64, 1 << 32 | option as u64),
                 NO_SUCH_OPTION

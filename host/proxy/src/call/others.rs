@@ -13,7 +13,7 @@ use nix::sys::socket::{getsockopt, sockopt};
 use rustix::net::Shutdown;
 
 use super::args::Scratch;
-use crate::fds;
+use super::target::Target;
 use crate::rank::Rank;
 
 /// The names of the programs that keep nodes running.
@@ -23,59 +23,6 @@ const YOD: &str = "yod";
 const PRIO: [i32; 3] = [0, 1, 2];
 const IOPRIO: [i32; 3] = [1, 2, 3];
 
-/// Whom a call acts on.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Target {
-    /// A thread or process; 0 is the caller.
-    One(i32),
-    /// A thread of this process.
-    Thread { process: i32, number: i32 },
-    /// A process group; 0 is the caller's.
-    Group(i32),
-    /// All processes, or all of a user.
-    All,
-}
-
-impl Target {
-    /// As kill(2) and F_SETOWN name it.
-    pub const fn signalled(pid: i32) -> Target {
-        match pid {
-            -1 => Target::All,
-            0 => Target::Group(0),
-            1.. => Target::One(pid),
-            _ => Target::Group(pid.wrapping_neg()),
-        }
-    }
-
-    /// As struct f_owner_ex has it: F_OWNER_TID, F_OWNER_PID, F_OWNER_PGRP (uapi/asm-generic/fcntl.h).
-    pub const fn of_owner(kind: i32, number: i32) -> Option<Target> {
-        match kind {
-            0 | 1 => Some(Target::One(number)),
-            2 => Some(Target::Group(number)),
-            _ => None,
-        }
-    }
-
-    /// Whether a process with this id may be it.
-    fn is_of(self, id: u32) -> bool {
-        match self {
-            Target::Thread { process, .. } => process == id as i32,
-            _ => true,
-        }
-    }
-
-    /// As a kind and a number; `kinds` are those of a process, a group, a user.
-    const fn of_kind(kinds: [i32; 3], kind: i32, number: i32) -> Option<Target> {
-        let [one, group, all] = kinds;
-        match kind {
-            _ if kind == one => Some(Target::One(number)),
-            _ if kind == group => Some(Target::Group(number)),
-            _ if kind == all => Some(Target::All),
-            _ => None,
-        }
-    }
-}
-
 /// Checks whom a prepared call acts on.
 ///
 /// # Errors
@@ -84,7 +31,7 @@ pub fn check(rank: &Rank, call: &Call, args: &[u64; 6], scratch: &Scratch) -> Re
     let Some(target) = target(call, args, scratch) else {
         return Ok(());
     };
-    let _passed = rank.children.gate.pass(); // a child must not have what is opened here
+    let _no_fork = rank.children().fork_lock.no_fork(); // a child must not have what is opened here
     check_target(rank, target)
 }
 
@@ -111,7 +58,7 @@ fn check_target(rank: &Rank, target: Target) -> Result<(), Errno> {
         Target::One(0) | Target::Group(0) => false,
         Target::One(number) | Target::Thread { number, .. } => match Process::of(rank, number) {
             Some(Process { id, .. }) if !target.is_of(id) => return Err(Errno::ESRCH),
-            Some(process) if process.id == rank.pid && !rank.has_thread(number as u32) => {
+            Some(process) if process.id == rank.pid() && !rank.has_thread(number as u32) => {
                 return Err(Errno::ESRCH);
             }
             Some(process) => process.keeps_nodes(rank),
@@ -132,7 +79,7 @@ fn check_target(rank: &Rank, target: Target) -> Result<(), Errno> {
 /// # Errors
 /// ECONNREFUSED; nothing can be sent or received then.
 pub fn check_connected(rank: &Rank, fd: u64) -> Result<(), Errno> {
-    let _passed = rank.children.gate.pass();
+    let _no_fork = rank.children().fork_lock.no_fork();
     // SAFETY: 1. The number is only used for this call: Linux has just connected it.
     let socket = unsafe { BorrowedFd::borrow_raw(fd as i32) };
     let peer = getsockopt(&socket, sockopt::PeerCredentials);
@@ -146,7 +93,7 @@ pub fn check_connected(rank: &Rank, fd: u64) -> Result<(), Errno> {
     Err(Errno::ECONNREFUSED)
 }
 
-/// A process, as everybody may see it.
+/// A process, as any user may see it.
 struct Process {
     id: u32,
     parent: u32,
@@ -167,7 +114,10 @@ impl Process {
     fn read(rank: &Rank, number: i32) -> Option<Process> {
         let path = format!("/proc/{number}/status");
         // Also when the rank has used up its descriptors: whom nothing is known of it may signal.
-        let status = fds::with_room(rank.raised_fds, || std::fs::read_to_string(path)).ok()?;
+        let status = rank
+            .limits()
+            .with_room(|| std::fs::read_to_string(path))
+            .ok()?;
         let field = |key| {
             let mut lines = status.lines().filter_map(|line| line.split_once(":\t"));
             lines.find(|(name, _)| *name == key).map(|(_, value)| value)
@@ -186,21 +136,5 @@ impl Process {
             || is_keeper(&self.name)
             || self.name == YOD
             || Process::of(rank, self.parent as i32).is_some_and(|parent| is_keeper(&parent.name))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn targets_are_named_as_kill_does() {
-        assert_eq!(Target::signalled(7), Target::One(7));
-        assert_eq!(Target::signalled(-7), Target::Group(7));
-        assert_eq!(Target::signalled(0), Target::Group(0));
-        assert_eq!(Target::signalled(-1), Target::All);
-        assert_eq!(Target::signalled(i32::MIN), Target::Group(i32::MIN));
-        assert_eq!(Target::of_kind(IOPRIO, 2, 7), Some(Target::Group(7)));
-        assert_eq!(Target::of_kind(PRIO, 9, 7), None);
     }
 }

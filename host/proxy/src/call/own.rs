@@ -29,7 +29,7 @@ pub fn groups(
 ) -> Result<(), Errno> {
     let count = args[0] as u32;
     if count > GROUPS_MAX {
-        return Ok(()); // Linux refuses it before it looks at them
+        return Ok(()); // Linux refuses it before it reads them
     }
     copy.clear();
     copy.resize(count as usize, 0);
@@ -84,7 +84,7 @@ pub fn hard_limit(resource: Resource) -> u64 {
     getrlimit(resource).maximum.unwrap_or(u64::MAX)
 }
 
-/// prlimit64: another process's limits are looked at, not changed.
+/// prlimit64: another process's limits are read, not changed.
 ///
 /// # Errors
 /// EPERM when they were to change.

@@ -15,11 +15,10 @@ use abi::Errno;
 use rustix::io;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
-use super::steps::protection;
 use crate::Room;
+use crate::errno::linux;
 use crate::memory::{Held, Memory};
 use crate::regions::Region;
-use crate::special::walk::linux;
 
 /// Bytes of a huge page, of x86-64.
 const HUGE_BYTES: u64 = 2 << 20;
@@ -110,7 +109,7 @@ impl Copies {
                 from,
                 to: extent.start,
                 len_bytes: extent.len_bytes,
-                prot: protection(run.regions[0]),
+                prot: run.regions[0].protection(),
             });
         }
         Ok((copies, moves))
@@ -122,7 +121,7 @@ impl Copies {
 
     fn reserve(len_bytes: u64) -> io::Result<Copies> {
         let how = MapFlags::PRIVATE | MapFlags::NORESERVE;
-        // SAFETY: 1. No address is asked for, so nothing that exists is replaced.
+        // SAFETY: 1. No address is requested, so nothing that exists is replaced.
         let start =
             unsafe { mmap_anonymous(null_mut(), len_bytes as usize, ProtFlags::empty(), how)? };
         Ok(Copies {

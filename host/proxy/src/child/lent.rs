@@ -12,13 +12,13 @@ use abi::Errno;
 use rustix::process::Resource;
 use wire::ram::Place;
 
+use super::parent::Parent;
 use super::stage::{Must, Step};
-use super::steps::{Steps, protection};
+use super::steps::Steps;
 use crate::call::own::hard_limit;
 use crate::fds;
 use crate::memory::RamFiles;
-use crate::objects::lock_of;
-use crate::rank::Rank;
+use crate::objects::record_lock::lock_of;
 use crate::regions::Region;
 
 /// What the steps point to.
@@ -38,7 +38,7 @@ impl Lent {
     /// EFAULT: they are not.
     pub fn write(
         steps: &mut Steps,
-        rank: &Rank,
+        parent: &Parent<'_>,
         ram: &RamFiles,
         regions: &[&Region],
     ) -> Result<Box<Lent>, Errno> {
@@ -56,14 +56,14 @@ impl Lent {
         let path = format!("/proc/self/fd/{}", ram.pool.as_raw_fd());
         let lent = Box::new(Lent {
             path: CString::new(path).map_err(|_| Errno::EINVAL)?,
-            limit: [rank.raised_fds, hard_limit(Resource::Nofile)],
+            limit: [parent.own_fds.end, hard_limit(Resource::Nofile)],
             locks: locks.collect(),
         });
         let limit_at = lent.limit.as_ptr().addr() as u64;
         let args = [0, libc::RLIMIT_NOFILE.into(), limit_at, 0];
         steps.call(libc::SYS_prlimit64, &args, Must::Succeed);
         // Above the rank's descriptors, in place of two that the child has no use for.
-        let [reader, writer] = [&rank.stderr, &rank.watcher_bell].map(fds::raw);
+        let [reader, writer] = parent.spare_fds.map(fds::raw);
         for (fd, flags, write) in [
             (reader, libc::O_RDONLY, false),
             (writer, libc::O_RDWR, true),
@@ -82,7 +82,14 @@ impl Lent {
             let args = [fd, libc::F_OFD_SETLK as u64, lock_at];
             steps.call(libc::SYS_fcntl, &args, Must::Succeed);
             let how = (libc::MAP_SHARED | libc::MAP_FIXED) as u64;
-            let args = [region.start, len_bytes, protection(region), how, fd, offset];
+            let args = [
+                region.start,
+                len_bytes,
+                region.protection(),
+                how,
+                fd,
+                offset,
+            ];
             steps.call(libc::SYS_mmap, &args, Must::Be(region.start as i64));
         }
         Ok(lent)

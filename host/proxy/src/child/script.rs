@@ -11,15 +11,15 @@ use wire::child::{Child, STACK_BYTES, how};
 
 use super::copies::Copies;
 use super::lent::Lent;
-use super::lock;
+use super::memory::{Whose, memory_steps};
 use super::page;
+use super::parent::Parent;
 use super::shared::Shared;
 use super::stage::{Must, Step};
-use super::steps::{NAME_BYTES, Steps, Table, Whose, protection};
+use super::steps::{NAME_BYTES, Steps, Table};
 use crate::memory::{Memory, RankMemory};
-use crate::rank::Rank;
 use crate::regions::Regions;
-use crate::special;
+use crate::sync::lock;
 
 /// uapi/linux/prctl.h
 const PR_SET_MM: u64 = 35;
@@ -83,7 +83,7 @@ impl Stack {
         let (from, len_bytes) = (self.shared.address(), self.shared.len_bytes());
         steps.move_to(from, len_bytes, self.at);
         if let Some(region) = regions.at(self.at) {
-            let args = [self.at, len_bytes, protection(region)];
+            let args = [self.at, len_bytes, region.protection()];
             steps.call(libc::SYS_mprotect, &args, Must::Succeed);
         }
     }
@@ -94,16 +94,16 @@ impl Script {
     ///
     /// # Errors
     /// ENOMEM, or what Linux says of the RAM's file.
-    pub fn write(rank: &Rank, memory: &Memory, child: &Child) -> Result<Script, Errno> {
+    pub fn write(parent: Parent<'_>, memory: &Memory, child: &Child) -> Result<Script, Errno> {
         let regions = memory.regions();
         let page_at = page_place(regions).ok_or(Errno::ENOMEM)?;
         let dumpable = child.dumpable.peek() != 0;
         let page = page::make(page_at, child, dumpable);
         let stack = shared_stack(memory, child.stack_at.peek())?;
         let mut steps = Steps::default();
-        steps.depend_on(rank.pid);
+        steps.depend_on(parent.pid);
         let actions = steps.dispositions(child);
-        if let Some(rules) = &rank.children.rules {
+        if let Some(rules) = parent.rules {
             let args = [rules.as_raw_fd() as u64, 0];
             steps.call(libc::SYS_landlock_restrict_self, &args, Must::Succeed);
         }
@@ -111,15 +111,14 @@ impl Script {
             Some(_) => Whose::Rank,
             None => Whose::Child,
         };
-        steps.memory(rank, memory, whose)?;
+        let (lent, copies) = memory_steps(&mut steps, &parent, memory, whose)?;
         if let Some(stack) = &stack {
             stack.enter(&mut steps, regions);
         }
         let name = steps.thread(regions, child);
-        let table = Table::of(steps.lent.is_some() || child.how.peek() & how::PIDFD != 0);
-        steps.close(rank.first_own_fd.into()..rank.raised_fds, table);
-        let auxv = special::auxv(rank, memory).unwrap_or_default();
-        let mm = Box::new(mm_map(rank, regions, child, &auxv));
+        let table = Table::of(lent.is_some() || child.how.peek() & how::PIDFD != 0);
+        steps.close(parent.own_fds.clone(), table);
+        let mm = Box::new(mm_map(&parent, regions, child));
         let args = [
             PR_SET_MM,
             PR_SET_MM_MAP,
@@ -131,10 +130,10 @@ impl Script {
             steps.call(libc::SYS_arch_prctl, &[code, base.peek()], Must::Succeed);
         }
         steps.page(page_at, &page);
-        let inherited = rank.inherited.personality & !ADDR_NO_RANDOMIZE;
+        let inherited = parent.personality & !ADDR_NO_RANDOMIZE;
         let personality = inherited | child.personality.peek() & ADDR_NO_RANDOMIZE;
         steps.call(libc::SYS_personality, &[personality], Must::Succeed);
-        let limits = steps.limits(rank); // RLIMIT_AS, and nothing is mapped afterwards
+        let limits = steps.limits(&parent.limits); // RLIMIT_AS, and nothing is mapped afterwards
         steps.call(
             libc::SYS_prctl,
             &[libc::PR_SET_PDEATHSIG as u64, 0],
@@ -145,14 +144,14 @@ impl Script {
             page_at,
             table,
             stack,
-            copies: Mutex::new(steps.copies),
+            copies: Mutex::new(copies),
             _page: page,
             _actions: actions,
             _name: name,
             _limits: limits,
             _mm: mm,
-            _auxv: auxv,
-            _lent: steps.lent,
+            _auxv: parent.auxv,
+            _lent: lent,
         })
     }
 
@@ -191,7 +190,7 @@ fn changes(before: &[u8], now: &[u8]) -> Vec<(usize, usize)> {
     ranges
 }
 
-/// Where the child's own page goes: in the place of the clock, which the log does not tell of, or, if the program has something
+/// Where the child's own page goes: in the place of the clock, which the log does not show, or, if the program has something
 /// else there, where nothing is.
 fn page_place(regions: &Regions) -> Option<u64> {
     let pages = (USER_TOP - USER_BASE) / PAGE;
@@ -218,17 +217,15 @@ fn shared_stack(memory: &Memory, sp: u64) -> Result<Option<Stack>, Errno> {
     Ok(Some(Stack { at, shared, before }))
 }
 
-fn mm_map(rank: &Rank, regions: &Regions, child: &Child, auxv: &[u8]) -> MmMap {
+fn mm_map(parent: &Parent<'_>, regions: &Regions, child: &Child) -> MmMap {
     let code = regions.iter().find(|region| region.exec);
     let [start_code, end_code] = code.map_or([USER_BASE, USER_TOP], |code| [code.start, code.end]);
-    let heap = rank.words.area.node.heap_start.load();
-    let strings = rank.strings_at.load(std::sync::atomic::Ordering::Relaxed);
+    let (heap, strings) = (parent.heap_start, parent.strings_at);
     let bytes = |strings: &[std::ffi::CString]| -> u64 {
         let lengths = strings.iter().map(|string| string.count_bytes() as u64 + 1);
         lengths.sum()
     };
-    let program = rank.program();
-    let env = strings + bytes(&program.argv);
+    let env = strings + bytes(&parent.program.argv);
     MmMap {
         start_code,
         end_code,
@@ -240,9 +237,9 @@ fn mm_map(rank: &Rank, regions: &Regions, child: &Child, auxv: &[u8]) -> MmMap {
         arg_start: strings,
         arg_end: env,
         env_start: env,
-        env_end: env + bytes(&program.env),
-        auxv: auxv.as_ptr().addr() as u64,
-        auxv_size: auxv.len() as u32,
+        env_end: env + bytes(&parent.program.env),
+        auxv: parent.auxv.as_ptr().addr() as u64,
+        auxv_size: parent.auxv.len() as u32,
         exe_fd: u32::MAX,
     }
 }
@@ -258,7 +255,7 @@ mod tests {
         assert_eq!(changes(b"abcdef", b"aXYdeZ"), [(1, 3), (5, 6)]);
     }
 
-    /// The clock page was looked for in the log, where it is not: the vDSO of a child found nothing in its place.
+    /// The clock page was searched for in the log, where it is not: the vDSO of a child found nothing in its place.
     #[test]
     fn the_page_goes_where_the_clock_was_or_where_nothing_is() {
         let mut regions = Regions::default();

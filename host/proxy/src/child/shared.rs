@@ -27,7 +27,7 @@ impl Shared {
     /// What mmap says.
     pub fn new(len_bytes: usize) -> io::Result<Shared> {
         let prot = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: 1. No address is asked for, so nothing that exists is replaced.
+        // SAFETY: 1. No address is requested, so nothing that exists is replaced.
         let start = unsafe { mmap_anonymous(null_mut(), len_bytes, prot, MapFlags::SHARED)? };
         Ok(Shared {
             start: start.cast(),

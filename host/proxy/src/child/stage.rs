@@ -66,7 +66,7 @@ pub const READY: u32 = 1;
 /// It could not be; with this the error's number.
 pub const FAILED: u32 = 1 << 16;
 
-/// Follows the steps, says so in the word at `word`, and enters the program by the page at `page`.
+/// Follows the steps, publishes that in the word at `word`, and enters the program by the page at `page`.
 ///
 /// # Safety
 /// To be called in a fresh child that never returns to the code which forked. The steps and what they point to must be
@@ -77,7 +77,7 @@ pub unsafe fn run(steps: &[Step], word: u64, page: u64) -> ! {
         let errno = unsafe { follow(step) };
         if errno != 0 {
             // SAFETY: 1. The word is mapped until `leave`.
-            unsafe { say(word, FAILED | errno) };
+            unsafe { publish(word, FAILED | errno) };
             let args = [127, 0, 0, 0, 0, 0];
             // SAFETY: 1. Ends the process.
             unsafe { stub::syscall(libc::SYS_exit_group as u64, &args) };
@@ -85,7 +85,7 @@ pub unsafe fn run(steps: &[Step], word: u64, page: u64) -> ! {
     }
     // SAFETY: 1. As above. 2. The page was made by the steps.
     unsafe {
-        say(word, READY);
+        publish(word, READY);
         leave(page)
     }
 }
@@ -152,7 +152,7 @@ unsafe fn copy(from: u64, to: u64, len_bytes: u64) {
 }
 
 /// Writes the word and wakes who waits for it.
-unsafe fn say(word: u64, value: u32) {
+unsafe fn publish(word: u64, value: u32) {
     let args = [word, libc::FUTEX_WAKE as u64, i32::MAX as u64, 0, 0, 0];
     // SAFETY: 1. The word is mapped, four bytes long and aligned; others read it as an atomic. 2. Futexes read no more.
     unsafe {

@@ -2,19 +2,15 @@
 
 use std::ops::Range;
 
-use abi::Errno;
 use abi::ident::NSIG;
 use abi::map::PAGE;
-use wire::child::{Child, LIMITS, RLIMIT_NOFILE, how};
+use wire::child::{Child, how};
 
-use super::copies::Copies;
-use super::lent::Lent;
 use super::page;
 use super::stage::{Must, Step};
 use crate::fds;
-use crate::memory::{Memory, RamFiles};
-use crate::rank::Rank;
-use crate::regions::{Region, Regions};
+use crate::io_priority;
+use crate::regions::Regions;
 use crate::stub;
 
 /// IOPRIO_WHO_PROCESS (uapi/linux/ioprio.h)
@@ -24,15 +20,6 @@ const RSEQ_BYTES: u64 = 32;
 const SIGSET_BYTES: u64 = 8;
 /// Bytes of a thread's name with its NUL (TASK_COMM_LEN, include/linux/sched.h).
 pub const NAME_BYTES: usize = 16;
-
-/// Whose memory a child begins with.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Whose {
-    /// The rank's own, until it calls exec (vfork).
-    Rank,
-    /// A copy.
-    Child,
-}
 
 /// The table of descriptors that a child begins with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -66,10 +53,6 @@ impl Table {
 pub struct Steps {
     /// All of them.
     pub all: Vec<Step>,
-    /// What frames of the node pool are mapped by, if there are any.
-    pub lent: Option<Box<Lent>>,
-    /// The copy of the rank's memory, until there is a child.
-    pub copies: Option<Copies>,
 }
 
 impl Steps {
@@ -106,59 +89,6 @@ impl Steps {
             self.call(libc::SYS_rt_sigaction, &args, Must::Return);
         }
         actions
-    }
-
-    /// The rank's memory as the child has it. The child begins with nothing there ([`Memory::keep_from_children`]).
-    pub fn memory(&mut self, rank: &Rank, memory: &Memory, whose: Whose) -> Result<(), Errno> {
-        memory.keep_from_children()?;
-        let all: Vec<&Region> = memory.regions().iter().collect();
-        let (shared, own): (Vec<&Region>, Vec<&Region>) =
-            all.into_iter().partition(|region| region.shared);
-        if !shared.is_empty() {
-            self.lent = Some(Lent::write(self, rank, memory.ram(), &shared)?);
-        }
-        match whose {
-            Whose::Rank => own
-                .into_iter()
-                .try_for_each(|region| self.borrowed_region(memory.ram(), region)),
-            Whose::Child => self.copied_regions(rank, memory, &own),
-        }
-    }
-
-    /// What the rank has there, but for what the child stores there itself. A child of the child does not have it: it
-    /// would go on with memory that the rank, awake again, changes.
-    fn borrowed_region(&mut self, ram: &RamFiles, region: &Region) -> Result<(), Errno> {
-        let len_bytes = region.end - region.start;
-        let (file, offset) = ram.place(region.gpa, len_bytes).ok_or(Errno::EFAULT)?;
-        let how = (libc::MAP_PRIVATE | libc::MAP_FIXED | libc::MAP_NORESERVE) as u64;
-        let (prot, fd) = (protection(region), fds::raw(file));
-        let args = [region.start, len_bytes, prot, how, fd, offset];
-        self.call(libc::SYS_mmap, &args, Must::Be(region.start as i64));
-        let args = [region.start, len_bytes, libc::MADV_DONTFORK as u64];
-        self.call(libc::SYS_madvise, &args, Must::Succeed);
-        Ok(())
-    }
-
-    /// Copies of regions, which are moved to where those are.
-    fn copied_regions(
-        &mut self,
-        rank: &Rank,
-        memory: &Memory,
-        regions: &[&Region],
-    ) -> Result<(), Errno> {
-        const WRITABLE: u64 = (libc::PROT_READ | libc::PROT_WRITE) as u64;
-        let runs = regions.chunk_by(|before, region| region.adjoins(before));
-        let runs: Vec<&[&Region]> = runs.collect();
-        let (copies, moves) = Copies::make(memory, &runs, rank.room)?;
-        self.copies = Some(copies);
-        for piece in moves {
-            self.move_to(piece.from, piece.len_bytes, piece.to);
-            if piece.prot != WRITABLE {
-                let args = [piece.to, piece.len_bytes, piece.prot];
-                self.call(libc::SYS_mprotect, &args, Must::Succeed);
-            }
-        }
-        Ok(())
     }
 
     /// Moves a mapping, in place of what is there.
@@ -205,7 +135,7 @@ impl Steps {
             let args = [libc::PRIO_PROCESS as u64, 0, nice as u64];
             self.call(libc::SYS_setpriority, &args, Must::Return);
         }
-        if let Ok(priority) = u64::try_from(crate::heritage::io_priority()) {
+        if let Ok(priority) = u64::try_from(io_priority::own()) {
             let args = [IOPRIO_WHO_PROCESS, 0, priority];
             self.call(libc::SYS_ioprio_set, &args, Must::Return);
         }
@@ -231,17 +161,13 @@ impl Steps {
     }
 
     /// The limits that the rank's proxy does not have. What lowers one never fails.
-    pub fn limits(&mut self, rank: &Rank) -> Vec<[u64; 2]> {
-        let of_node = LIMITS.into_iter().chain([RLIMIT_NOFILE]);
-        let limits: Vec<_> = of_node
-            .clone()
-            .map(|resource| rank.limit(resource))
-            .collect();
-        for (resource, limit) in of_node.zip(&limits) {
-            let args = [0, resource as u64, limit.as_ptr().addr() as u64, 0];
+    pub fn limits(&mut self, limits: &[(usize, [u64; 2])]) -> Vec<[u64; 2]> {
+        let pairs: Vec<[u64; 2]> = limits.iter().map(|(_, pair)| *pair).collect();
+        for ((resource, _), pair) in limits.iter().zip(&pairs) {
+            let args = [0, *resource as u64, pair.as_ptr().addr() as u64, 0];
             self.call(libc::SYS_prlimit64, &args, Must::Return);
         }
-        limits
+        pairs
     }
 
     /// The page by which the program is entered.
@@ -255,13 +181,4 @@ impl Steps {
         let prot = (libc::PROT_READ | libc::PROT_EXEC) as u64;
         self.call(libc::SYS_mprotect, &[at, PAGE, prot], Must::Succeed);
     }
-}
-
-/// Its access as mmap(2) has it.
-pub fn protection(region: &Region) -> u64 {
-    let [read, write, exec] = region.access();
-    let bit = |set, bit: i32| if set { bit } else { 0 };
-    let prot =
-        bit(read, libc::PROT_READ) | bit(write, libc::PROT_WRITE) | bit(exec, libc::PROT_EXEC);
-    prot as u64
 }

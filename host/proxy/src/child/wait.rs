@@ -1,13 +1,13 @@
 //! wait4(2) and waitid(2), and what `yod --stats` shows of children.
 //!
-//! A child's name and what it used can be read until it is waited for. So a child that is about to be waited for is
-//! looked at first (WNOWAIT), then waited for by its number. Another thread may come first: then all begins again.
+//! A child's name and what it used can be read until it is waited for. So the state of a child that is about to be waited for is
+//! read first (WNOWAIT), then waited for by its number. Another thread may come first: then all begins again.
 
 use abi::Errno;
 use wire::children::{Entry, state};
 use zerocopy::IntoBytes;
 
-use crate::call::linux;
+use crate::call::make::linux;
 use crate::fds;
 use crate::memory::RankMemory;
 use crate::rank::Rank;
@@ -28,12 +28,12 @@ const INFO_PARTS: [std::ops::Range<usize>; 2] = [0..12, 16..28];
 
 /// siginfo_t of SIGCHLD, and struct rusage.
 #[derive(Default)]
-struct Look {
+struct Status {
     info: [u64; 16],
     usage: [u64; 18],
 }
 
-impl Look {
+impl Status {
     /// 0: there was no child.
     fn pid(&self) -> u32 {
         self.info[2] as u32
@@ -59,17 +59,17 @@ impl Look {
 }
 
 /// waitid(2) with places of our own for what it reports.
-fn waitid(kind: u64, id: u64, options: u64) -> Result<Look, Errno> {
-    let mut look = Look::default();
+fn waitid(kind: u64, id: u64, options: u64) -> Result<Status, Errno> {
+    let mut status = Status::default();
     let [info, usage] = [
-        look.info.as_mut_ptr().addr() as u64,
-        look.usage.as_mut_ptr().addr() as u64,
+        status.info.as_mut_ptr().addr() as u64,
+        status.usage.as_mut_ptr().addr() as u64,
     ];
     Errno::check(linux(
         libc::SYS_waitid as u16,
         &[kind, id, info, options, usage, 0],
     ))?;
-    Ok(look)
+    Ok(status)
 }
 
 /// Whom a call waits for, as waitid has it.
@@ -132,7 +132,7 @@ pub fn carry_out(rank: &Rank, nr: u16, args: &[u64; 6]) -> i64 {
 }
 
 /// Waits for whom was seen; `None`: another thread was faster.
-fn take_by_wait4(args: &[u64; 6], seen: &Look) -> Option<i64> {
+fn take_by_wait4(args: &[u64; 6], seen: &Status) -> Option<i64> {
     let [_, status_at, options, usage_at, ..] = *args;
     if seen.pid() == 0 {
         return Some(0);
@@ -150,7 +150,7 @@ fn take_by_wait4(args: &[u64; 6], seen: &Look) -> Option<i64> {
 }
 
 /// The same.
-fn take_by_waitid(rank: &Rank, args: &[u64; 6], seen: &Look) -> Option<i64> {
+fn take_by_waitid(rank: &Rank, args: &[u64; 6], seen: &Status) -> Option<i64> {
     let [_, _, info_at, options, usage_at, _] = *args;
     let mut info = seen.info;
     if seen.pid() != 0 {
@@ -178,7 +178,7 @@ fn take_by_waitid(rank: &Rank, args: &[u64; 6], seen: &Look) -> Option<i64> {
 
 /// A child's name.
 fn name(rank: &Rank, pid: u32) -> Vec<u8> {
-    let _passed = rank.children.gate.pass();
+    let _no_fork = rank.children().fork_lock.no_fork();
     let _turn = fds::turn();
     let mut name = std::fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
     name.pop_if(|last| *last == b'\n');
@@ -186,7 +186,7 @@ fn name(rank: &Rank, pid: u32) -> Vec<u8> {
 }
 
 /// Writes down how a child has ended.
-fn note(rank: &Rank, seen: &Look, name: &[u8]) {
+fn note(rank: &Rank, seen: &Status, name: &[u8]) {
     with_living(rank, seen.pid(), |entry| {
         entry.name.put(name);
         entry.wait_status.put(seen.ended().unwrap_or(0));
@@ -199,13 +199,13 @@ fn note(rank: &Rank, seen: &Look, name: &[u8]) {
 
 /// Writes down that there is one more child.
 pub fn born(rank: &Rank, pid: u32) {
-    let _turn = rank.children.listing.lock();
-    rank.words.area.children.add(pid);
+    let _turn = rank.children().listing();
+    rank.words().area.children.add(pid);
 }
 
 fn with_living(rank: &Rank, pid: u32, change: impl FnOnce(&Entry)) {
-    let _turn = rank.children.listing.lock();
-    if let Some(entry) = rank.words.area.children.living(pid) {
+    let _turn = rank.children().listing();
+    if let Some(entry) = rank.words().area.children.living(pid) {
         change(entry);
     }
 }
@@ -214,14 +214,17 @@ fn with_living(rank: &Rank, pid: u32, change: impl FnOnce(&Entry)) {
 pub fn settle(rank: &Rank) {
     let options = WEXITED | WNOHANG | WNOWAIT | libc::__WALL as u32 as u64;
     let living: Vec<u32> = {
-        let listed = rank.words.area.children.listed().iter();
+        let listed = rank.words().area.children.listed().iter();
         let lives = listed.filter(|entry| entry.state.peek() == state::LIVES);
         lives.map(|entry| entry.pid.peek() as u32).collect()
     };
     for pid in living {
         match waitid(P_PID, pid.into(), options) {
             Ok(seen) if seen.pid() != 0 => note(rank, &seen, &name(rank, pid)),
-            Ok(_) => with_living(rank, pid, |entry| entry.name.put(&name(rank, pid))),
+            Ok(_) => {
+                let name = name(rank, pid);
+                with_living(rank, pid, |entry| entry.name.put(&name));
+            }
             Err(_) => with_living(rank, pid, |entry| entry.state.store(state::UNSEEN)),
         }
     }

@@ -9,7 +9,7 @@ use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
 use framehop::{ExplicitModuleSectionInfo, FrameAddress, Module, Unwinder};
 use object::{Object, ObjectKind, ObjectSection, ObjectSegment};
 
-use super::printable;
+use super::text::printable;
 use crate::memory::RankMemory;
 
 /// Most frames of a report: of an endless recursion the innermost are enough.

@@ -1,5 +1,6 @@
 //! Reports of faults that were made up.
 
+use super::text::printable;
 use abi::Errno;
 
 use super::*;

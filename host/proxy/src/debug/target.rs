@@ -13,8 +13,8 @@ use wire::rank::state;
 
 use super::arch::RIP;
 use super::numbers::{from_gdb, to_gdb};
+use super::request::{RETRY, announce};
 use super::watch::Watches;
-use super::{RETRY, announce};
 use crate::halt::Shown;
 use crate::rank::Rank;
 
@@ -58,24 +58,24 @@ impl Target {
 
     /// How the rank has ended, as wait(2) says it.
     pub fn end(&self) -> Option<i32> {
-        self.rank.debug.end()
+        self.rank.debug().end()
     }
 
-    /// Rings when a thread halts or the rank ends.
-    pub fn bell(&self) -> BorrowedFd<'static> {
-        self.rank.halted.bell()
+    /// Signalled when a thread halts or the rank ends.
+    pub fn doorbell(&self) -> BorrowedFd<'static> {
+        self.rank.halted().doorbell()
     }
 
-    /// See [`crate::halt::Halted::heard`].
-    pub fn heard(&self) {
-        self.rank.halted.heard();
+    /// See [`crate::halt::Halted::clear`].
+    pub fn clear_doorbell(&self) {
+        self.rank.halted().clear();
     }
 
     /// Stops all threads. `None`: the rank has ended.
     fn stop(&mut self) -> Option<()> {
         announce(self.rank, debugger::ATTACHED | debugger::STOP);
         self.wait_until_halted()?;
-        let execs = self.rank.words.area.node.execs.load();
+        let execs = self.rank.words().area.node.execs.load();
         if self.execs != execs {
             // Breakpoints went with the old program's memory.
             self.breakpoints.clear();
@@ -88,10 +88,10 @@ impl Target {
     pub fn wait_until_halted(&self) -> Option<()> {
         loop {
             let over = [state::EXITED, state::REFUSED];
-            if over.contains(&self.rank.words.area.node.state.load()) {
+            if over.contains(&self.rank.words().area.node.state.load()) {
                 return None;
             }
-            let waiting = self.rank.halted.waiting();
+            let waiting = self.rank.halted().waiting();
             if self.live().all(|index| waiting.contains_key(&index)) && !waiting.is_empty() {
                 return Some(());
             }
@@ -109,7 +109,7 @@ impl Target {
     }
 
     fn tid(&self, index: usize) -> Tid {
-        let tid = self.rank.workers.at(index).tid();
+        let tid = self.rank.workers().at(index).tid();
         Tid::new(tid as usize).unwrap_or(Tid::MIN)
     }
 
@@ -148,18 +148,18 @@ impl Target {
 
     /// When the threads that gdb let run have all ended, nothing would happen any more; perhaps they have ended the rank.
     fn free_the_last(&mut self) {
-        let waiting = self.rank.halted.waiting();
+        let waiting = self.rank.halted().waiting();
         if self.holds_some() && self.live().all(|index| waiting.contains_key(&index)) {
             self.reported.clear();
             for index in waiting.into_keys() {
-                self.rank.halted.release(index, Order::Go(0));
+                self.rank.halted().release(index, Order::Go(0));
             }
         }
     }
 
     /// A thread that has halted by itself, not yet reported to gdb.
     fn event(&self) -> Option<(usize, (Halt, u64))> {
-        let waiting = self.rank.halted.waiting().into_iter();
+        let waiting = self.rank.halted().waiting().into_iter();
         let unknown = waiting.filter(|(index, _)| !self.reported.contains(index));
         unknown
             .filter(|(_, (why, _))| !matches!(why, Halt::Asked | Halt::Done | Halt::Ends))
@@ -168,7 +168,7 @@ impl Target {
 
     /// Threads that came to a breakpoint at the same time come to it again, if it is still there then.
     fn take_back_others(&mut self, shown: usize) {
-        for (index, (why, _)) in self.rank.halted.waiting() {
+        for (index, (why, _)) in self.rank.halted().waiting() {
             if why == Halt::Break && index != shown && !self.reported.contains(&index) {
                 self.step_back(index);
                 self.reported.push(index);
@@ -220,7 +220,7 @@ impl Target {
             return MultiThreadStopReason::Signal(Signal::SIGINT);
         }
         self.take_event().unwrap_or_else(|| {
-            let first = self.rank.halted.waiting().into_keys().next();
+            let first = self.rank.halted().waiting().into_keys().next();
             MultiThreadStopReason::SignalWithThread {
                 tid: self.tid(first.unwrap_or(0)),
                 signal: Signal::SIGINT,
@@ -229,26 +229,31 @@ impl Target {
     }
 
     fn registers(&self, index: usize) -> Shown {
-        self.rank.halted.command(index, Order::Show);
-        Shown::of(&self.rank.words.area.node.registers)
+        self.rank.halted().command(index, Order::Show);
+        Shown::of(&self.rank.words().area.node.registers)
     }
 
     fn set_registers(&self, index: usize, registers: &Shown) {
-        registers.put(&self.rank.words.area.host.registers);
-        self.rank.halted.command(index, Order::Load);
+        registers.put(&self.rank.words().area.host.registers);
+        self.rank.halted().command(index, Order::Load);
     }
 
     /// Lets the threads go on as gdb has said, unless one has halted for a reason not yet reported to gdb.
     fn go_on(&mut self) {
         if self.event().is_some() {
-            self.rank.halted.ring();
+            self.rank.halted().signal();
             return;
         }
         // Threads must not stop at once; those that stay halted do so anyway.
-        self.rank.words.area.host.debugger.store(debugger::ATTACHED);
+        self.rank
+            .words()
+            .area
+            .host
+            .debugger
+            .store(debugger::ATTACHED);
         self.reported.clear();
         let actions = std::mem::take(&mut self.actions);
-        for (index, (why, status)) in self.rank.halted.waiting() {
+        for (index, (why, status)) in self.rank.halted().waiting() {
             let action = actions.get(&index).copied();
             let Some(action) = action.or((!self.locked).then_some(Action {
                 step: false,
@@ -270,7 +275,7 @@ impl Target {
             } else {
                 Order::Go(signo)
             };
-            self.rank.halted.release(index, order);
+            self.rank.halted().release(index, order);
         }
     }
 
@@ -280,7 +285,7 @@ impl Target {
             return;
         }
         let breakpoints = std::mem::take(&mut self.breakpoints);
-        let waiting = self.rank.halted.waiting();
+        let waiting = self.rank.halted().waiting();
         for (&index, &(why, _)) in &waiting {
             if why == Halt::Break && !self.reported.contains(&index) {
                 self.breakpoints = breakpoints.clone();
@@ -293,18 +298,18 @@ impl Target {
         }
         self.watches = Watches::default();
         self.publish_watches();
-        self.rank.words.area.host.debugger.store(0);
+        self.rank.words().area.host.debugger.store(0);
         for (index, (why, with)) in waiting {
             let signo = match why {
                 Halt::Signal if !self.reported.contains(&index) => with as u8,
                 _ => 0,
             };
-            self.rank.halted.release(index, Order::Go(signo));
+            self.rank.halted().release(index, Order::Go(signo));
         }
     }
 
     fn publish_watches(&self) {
-        let host = &self.rank.words.area.host;
+        let host = &self.rank.words().area.host;
         for (to, from) in host.watches.iter().zip(self.watches.registers()) {
             to.put(from);
         }

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-/// What is looked at as a whole when zeros are left out.
+/// What is examined as a whole when zeros are left out.
 const BLOCK: usize = abi::map::PAGE as usize;
 
 /// A core file that is being written.

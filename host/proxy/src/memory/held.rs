@@ -1,7 +1,7 @@
 //! What a file of guest RAM holds, as far as it was found out.
 //!
-//! Linux looks at each page to say where a run of them ends (lseek(2), SEEK_HOLE). No holes are made in guest RAM, so what was once there is
-//! not looked for again. Where one was made, a copy would read zeros, as it should.
+//! Linux examines each page to find where a run of them ends (lseek(2), SEEK_HOLE). No holes are made in guest RAM, so what was once there is
+//! not searched for again. Where one was made, a copy would read zeros, as it should.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -10,7 +10,7 @@ use abi::Errno;
 use rustix::fs::{SeekFrom, seek};
 use rustix::io;
 
-use crate::special::walk::linux;
+use crate::errno::linux;
 
 /// A part of a region that guest RAM holds something for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -116,7 +116,7 @@ mod tests {
     const PAGES: u64 = 40;
 
     proptest! {
-        /// Pages come, and ranges are asked for in between: what is found is what is there, each time, and nothing is looked
+        /// Pages come, and ranges are requested in between: what is found is what is there, each time, and nothing is searched
         /// for twice.
         #[test]
         fn what_is_found_is_what_is_held(

@@ -9,7 +9,7 @@ use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::thread;
 
 use abi::Errno;
@@ -20,11 +20,11 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
 };
 
-use super::{File, Held};
-use crate::fds;
-use crate::rank::Rank;
+use super::held::{File, Held};
+use crate::errno::linux;
+use crate::fds::{self, Limits};
 use crate::signals::{self, How};
-use crate::special::walk::linux;
+use crate::sync::lock;
 
 /// Bytes of its stack.
 const STACK_BYTES: usize = 64 << 10;
@@ -43,6 +43,8 @@ pub struct Holder {
     from: OwnedFd,
     /// What it is to do, one after the other; `None` before it is started.
     jobs: Mutex<Option<Sender<Job>>>,
+    /// The process's own descriptors.
+    limits: Limits,
 }
 
 impl Holder {
@@ -50,13 +52,17 @@ impl Holder {
     ///
     /// # Errors
     /// What Linux says.
-    pub fn new(keep: &impl Fn(OwnedFd) -> io::Result<OwnedFd>) -> io::Result<Holder> {
+    pub fn new(
+        limits: Limits,
+        keep: &impl Fn(OwnedFd) -> io::Result<OwnedFd>,
+    ) -> io::Result<Holder> {
         let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
         let (to, from) = socketpair(AddressFamily::UNIX, kind, flags, None)?;
         Ok(Holder {
             to: keep(to)?,
             from: keep(from)?,
             jobs: Mutex::default(),
+            limits,
         })
     }
 
@@ -66,11 +72,10 @@ impl Holder {
     /// EAGAIN or ENOMEM: there is no such thread.
     pub(super) fn have<T: Send + 'static>(
         &self,
-        rank: &Rank,
         work: impl FnOnce(&mut Files) -> T + Send + 'static,
     ) -> Result<T, Errno> {
         let mut jobs = self.jobs();
-        self.run(rank, &mut jobs, |files, _| work(files))
+        self.run(&mut jobs, |files, _| work(files))
     }
 
     /// Has it do something with a descriptor of its own of the same open file.
@@ -79,37 +84,36 @@ impl Holder {
     /// As [`Self::have`]; ENFILE: the hard limit on descriptors has no room; EBADF.
     pub(super) fn give<T: Send + 'static>(
         &self,
-        rank: &Rank,
         fd: BorrowedFd<'_>,
         work: impl FnOnce(&mut Files, OwnedFd) -> Result<T, Errno> + Send + 'static,
     ) -> Result<T, Errno> {
-        let mut jobs = self.jobs(); // no thread sends another meanwhile
-        fds::with_room(rank.raised_fds, || {
+        // The limit first: who has raised it may come to wait for the files.
+        self.limits.with_room(|| {
+            let mut jobs = self.jobs(); // no thread sends another meanwhile
             send(&self.to, fd)?;
-            self.run(rank, &mut jobs, |files, from| work(files, receive(from)?))?
+            self.run(&mut jobs, |files, from| work(files, receive(from)?))?
         })
     }
 
     fn jobs(&self) -> MutexGuard<'_, Option<Sender<Job>>> {
-        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.jobs)
     }
 
     fn run<T: Send + 'static>(
         &self,
-        rank: &Rank,
         jobs: &mut Option<Sender<Job>>,
         work: impl FnOnce(&mut Files, BorrowedFd<'_>) -> T + Send + 'static,
     ) -> Result<T, Errno> {
         let jobs = match jobs {
             Some(jobs) => jobs,
-            None => jobs.insert(start(self.from.as_raw_fd(), rank.raised_fds)?),
+            None => jobs.insert(start(self.from.as_raw_fd(), self.limits.raised)?),
         };
-        let (tell, told) = mpsc::channel();
+        let (done, result) = mpsc::channel();
         let job = move |files: &mut Files, from: BorrowedFd<'_>| {
-            let _ = tell.send(work(files, from));
+            let _ = done.send(work(files, from));
         };
         let _ = jobs.send(Box::new(job));
-        told.recv().map_err(|_| Errno::ENOMEM) // it has ended, for it could have no table of its own
+        result.recv().map_err(|_| Errno::ENOMEM) // it has ended, for it could have no table of its own
     }
 }
 
@@ -163,4 +167,59 @@ fn receive(from: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
         _ => None,
     });
     fd.ok_or(Errno::ENFILE) // Linux sends none for which there is no number
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    const LIMIT: Duration = Duration::from_secs(20);
+
+    fn sleeps(tid: i32) -> bool {
+        let stat = std::fs::read_to_string(format!("/proc/self/task/{tid}/stat"));
+        stat.is_ok_and(|stat| {
+            stat.rsplit_once(") ")
+                .is_some_and(|(_, rest)| rest.starts_with('S'))
+        })
+    }
+
+    /// Who waited for room on the limit held the files already, and who had the room came to wait for them.
+    #[test]
+    fn who_waits_for_room_keeps_none_from_the_files() {
+        let limits = Limits {
+            soft: 512,
+            first_own: 512,
+            raised: 1024,
+        };
+        let holder = Holder::new(limits, &Ok).expect("a holder");
+        let has_room = fds::turn();
+        thread::scope(|scope| {
+            let (started, tid) = mpsc::channel();
+            let holder = &holder;
+            scope.spawn(move || {
+                let _ = started.send(thread_id());
+                let kept = holder.give(holder.to.as_fd(), |_, fd| {
+                    drop(fd);
+                    Ok(())
+                });
+                assert_eq!(kept, Ok(()));
+            });
+            let tid = tid.recv_timeout(LIMIT).expect("a thread");
+            while !sleeps(tid) {
+                thread::yield_now();
+            }
+            let (done, is_done) = mpsc::channel();
+            scope.spawn(move || {
+                let _ = done.send(holder.have(|files| files.len()));
+            });
+            let files = is_done.recv_timeout(LIMIT);
+            drop(has_room);
+            assert_eq!(files, Ok(Ok(0)));
+        });
+    }
+
+    fn thread_id() -> i32 {
+        rustix::thread::gettid().as_raw_pid()
+    }
 }

@@ -1,23 +1,14 @@
 //! What of a file lies in frames, for calls that go to both.
 
-use std::arch::asm;
-
 use wire::objects::Entry;
 
-use super::{File, Locked, address};
-use crate::memory::copy_bytes;
-use crate::rank::Rank;
+use super::part::Part;
+use super::{File, Locked, Objects};
 
 impl Locked<'_> {
     /// The parts of `from .. to` of the file that lie in frames: offset, address here, length; `filled`: only those that can be
     /// read.
-    pub fn parts(
-        &self,
-        rank: &Rank,
-        file: File,
-        (from, to): (u64, u64),
-        filled: bool,
-    ) -> Vec<Part> {
+    pub fn parts(&self, file: File, (from, to): (u64, u64), filled: bool) -> Vec<Part> {
         let clip = |entry: Entry| {
             let start = entry.offset.max(from);
             let end = entry.offset.checked_add(entry.len_bytes)?.min(to);
@@ -25,11 +16,11 @@ impl Locked<'_> {
             let gpa = entry.gpa.checked_add(start - entry.offset)?;
             Some(Part {
                 offset: start,
-                address: self.objects.frames(rank, gpa, len_bytes)?,
+                address: self.objects.frames(gpa, len_bytes)?,
                 len_bytes,
             })
         };
-        let entries = entries(rank, file).into_iter();
+        let entries = self.objects.entries(file).into_iter();
         entries
             .filter(|entry| entry.filled || !filled)
             .filter_map(clip)
@@ -37,65 +28,17 @@ impl Locked<'_> {
     }
 }
 
-/// Bytes of a file in frames of the pool.
-#[derive(Clone, Copy, Debug)]
-pub struct Part {
-    /// Offset in the file.
-    pub offset: u64,
-    /// Where they are mapped in this process.
-    pub(super) address: u64,
-    /// How many.
-    pub len_bytes: u64,
-}
-
-impl Part {
-    /// The part of it that begins `skip` bytes in.
-    pub fn after(&self, skip: u64) -> Part {
-        Part {
-            offset: self.offset + skip,
-            address: self.address + skip,
-            len_bytes: self.len_bytes - skip,
+impl Objects {
+    /// A file's entries in the directory, of one moment.
+    pub fn entries(&self, file: File) -> Vec<Entry> {
+        let directory = self.directory;
+        loop {
+            let before = directory.version();
+            let entries = directory.entries(file).collect();
+            if before.is_some() && directory.version() == before {
+                return entries;
+            }
+            std::thread::yield_now();
         }
-    }
-
-    /// Copies its first bytes.
-    pub fn read(&self, into: &mut [u8]) {
-        let len = into.len().min(self.len_bytes as usize);
-        // SAFETY: 1. The pool is mapped there (`frames`) and never unmapped. 2. `into` is ours alone and lies elsewhere.
-        unsafe { copy_bytes(into.as_mut_ptr(), address(self.address), len) };
-    }
-
-    /// Replaces its first bytes.
-    pub fn write(&self, bytes: &[u8]) {
-        let len = bytes.len().min(self.len_bytes as usize);
-        // SAFETY: 1. As in `read`; no Rust object lies in the pool.
-        unsafe { copy_bytes(address(self.address), bytes.as_ptr(), len) };
-    }
-
-    /// Clears it.
-    pub fn clear(&self) {
-        // SAFETY: 1. As in `write`. 2. The direction flag is clear by the calling convention.
-        unsafe {
-            asm!(
-                "rep stosb",
-                inout("rcx") self.len_bytes => _,
-                inout("rdi") self.address => _,
-                in("al") 0u8,
-                options(nostack, preserves_flags),
-            );
-        }
-    }
-}
-
-/// A file's entries in the directory, of one moment.
-pub fn entries(rank: &Rank, file: File) -> Vec<Entry> {
-    let directory = rank.words.objects;
-    loop {
-        let before = directory.version();
-        let entries = directory.entries(file).collect();
-        if before.is_some() && directory.version() == before {
-            return entries;
-        }
-        std::thread::yield_now();
     }
 }

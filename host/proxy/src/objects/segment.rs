@@ -4,12 +4,10 @@
 use std::ptr::null;
 
 use abi::Errno;
-use abi::control::SEGMENTS;
 
-use super::{File, Held, Source};
+use super::frames::pointer;
+use crate::errno::linux;
 use crate::memory::copy_bytes;
-use crate::rank::Rank;
-use crate::special::walk::linux;
 
 /// Where a segment is attached in this process; detached when it is dropped.
 #[derive(Debug)]
@@ -20,7 +18,10 @@ pub struct Segment {
 
 impl Segment {
     /// Attaches a segment.
-    fn attach(id: i32, read_only: bool) -> Result<Segment, Errno> {
+    ///
+    /// # Errors
+    /// As shmat(2).
+    pub fn attach(id: i32, read_only: bool) -> Result<Segment, Errno> {
         let flags = if read_only { libc::SHM_RDONLY } else { 0 };
         // SAFETY: 1. Linux chooses addresses that are free, so nothing that exists is replaced.
         let address = unsafe { libc::shmat(id, null(), flags) };
@@ -32,20 +33,20 @@ impl Segment {
             len_bytes: 0,
         };
         // SAFETY: 1. All zeros is a valid structure of numbers. 2. Linux writes no more than it.
-        let asked = unsafe {
+        let queried = unsafe {
             let mut status: libc::shmid_ds = std::mem::zeroed();
-            let asked = libc::shmctl(id, libc::IPC_STAT, &raw mut status);
+            let queried = libc::shmctl(id, libc::IPC_STAT, &raw mut status);
             segment.len_bytes = status.shm_segsz as u64;
-            asked
+            queried
         };
-        match asked {
+        match queried {
             0 => Ok(segment),
             _ => Err(last_error()),
         }
     }
 
     /// Length in whole pages.
-    fn pages_bytes(&self) -> u64 {
+    pub fn pages_bytes(&self) -> u64 {
         self.len_bytes.next_multiple_of(abi::map::PAGE)
     }
 
@@ -55,15 +56,14 @@ impl Segment {
         if len_bytes == 0 {
             return 0;
         }
-        let here = |address: u64| super::address(address);
-        let (own, frames) = (here(self.address + offset), here(address));
+        let (own, frames) = (pointer(self.address + offset), pointer(address));
         let (to, from) = if to_frames {
             (frames, own)
         } else {
             (own, frames)
         };
         // SAFETY: 1. It is attached there, as long as its pages are, and was attached for writing if it is written to
-        // (`write_back` looks). 2. The frames are mapped (`frames`). 3. No Rust object lies in either.
+        // (`write_back` checks). 2. The frames are mapped (`frames`). 3. No Rust object lies in either.
         unsafe { copy_bytes(to, from, len_bytes as usize) };
         len_bytes as i64
     }
@@ -72,27 +72,8 @@ impl Segment {
 impl Drop for Segment {
     fn drop(&mut self) {
         // SAFETY: 1. It was attached there, and nothing refers to it any more.
-        unsafe { libc::shmdt(super::address(self.address).cast_const().cast()) };
+        unsafe { libc::shmdt(pointer(self.address).cast_const().cast()) };
     }
-}
-
-/// Attaches a segment for as long as the rank maps any of it; returns its bytes.
-///
-/// # Errors
-/// As shmat(2).
-pub fn hold(rank: &Rank, id: u64, flags: u64) -> Result<(File, i64), Errno> {
-    let writable = flags & libc::SHM_RDONLY as u64 == 0;
-    let file = [SEGMENTS, id as u32 as u64];
-    let segment = Segment::attach(id as i32, !writable)?;
-    let pages_bytes = segment.pages_bytes() as i64;
-    rank.objects.holder.have(rank, move |files| {
-        let known = files.get(&file);
-        if known.is_none_or(|known| writable && !known.writable) {
-            let source = Source::Segment(segment);
-            files.insert(file, Held { source, writable });
-        }
-    })?;
-    Ok((file, pages_bytes))
 }
 
 fn last_error() -> Errno {

@@ -1,10 +1,5 @@
 //! The texts that are made for the rank. See proc(5) for their formats.
 
-use std::fmt::Write as _;
-use std::ops::RangeInclusive;
-use std::sync::atomic::Ordering;
-
-use abi::map::PAGE;
 use wire::word::Word;
 use zerocopy::IntoBytes;
 
@@ -12,8 +7,8 @@ use super::limits;
 use super::machine;
 use super::place::{Place, Whose};
 use super::regions::{self, Lines};
+use super::sizes::Sizes;
 use crate::Program;
-use crate::call::own;
 use crate::memory::RankMemory;
 use crate::rank::Rank;
 
@@ -121,9 +116,9 @@ impl File {
     /// Its text as of now, in the process's directory or in a thread's.
     pub fn text(self, rank: &Rank, thread: Option<u32>) -> Vec<u8> {
         let sizes = Sizes::of(rank);
-        let node = &rank.words.area.node;
+        let node = &rank.words().area.node;
         let heap = node.heap_start.load();
-        let node_cores = rank.core_doorbells.len();
+        let node_cores = rank.link().cores();
         let own = |name: &str| match thread {
             Some(tid) => format!("/proc/self/task/{tid}/{name}"),
             None => format!("/proc/self/{name}"),
@@ -143,7 +138,7 @@ impl File {
                 machine::cpuinfo(&linux("/proc/cpuinfo"), node_cores, &features)
             }
             File::SystemStat => machine::stat(&linux("/proc/stat"), node_cores),
-            File::Loadavg => machine::loadavg(rank.pid),
+            File::Loadavg => machine::loadavg(rank.pid()),
             File::PtraceScope => machine::ptrace_scope(),
             File::Cmdline => return joined(&rank.program(), true),
             File::Environ => return joined(&rank.program(), false),
@@ -189,7 +184,7 @@ fn joined(program: &Program, arguments: bool) -> Vec<u8> {
 pub fn auxv(rank: &Rank, memory: &impl RankMemory) -> Option<Vec<u8>> {
     /// More than the vector, the random bytes and the platform's name take.
     const MOST_BYTES: u64 = 1024;
-    let strings = rank.strings_at.load(Ordering::Relaxed);
+    let strings = rank.running().strings_at();
     let program = rank.program();
     let (argc, envc) = (program.argv.len(), program.env.len());
     let pointers = argc + 1 + envc + 1;
@@ -211,144 +206,8 @@ pub fn auxv(rank: &Rank, memory: &impl RankMemory) -> Option<Vec<u8>> {
 
 /// First core of the rank, and how many it has.
 fn cores(rank: &Rank) -> [u64; 2] {
-    let cpus = &rank.words.area.node.cpus;
+    let cpus = &rank.words().area.node.cpus;
     [cpus[0].load(), cpus[1].load()]
-}
-
-/// Bytes of the rank's memory, and what else of it is unknown to Linux.
-#[derive(Clone, Copy, Debug)]
-struct Sizes {
-    partition: u64,
-    mapped: u64,
-    mapped_peak: u64,
-    used: u64,
-    used_peak: u64,
-    /// How many threads there are.
-    threads: usize,
-}
-
-impl Sizes {
-    fn of(rank: &Rank) -> Sizes {
-        let node = &rank.words.area.node;
-        let (mapped, mapped_peak) = {
-            let memory = rank.memory();
-            let regions = memory.regions();
-            (regions.mapped_bytes(), regions.peak_bytes())
-        };
-        let used = node.used_bytes.load();
-        let used_peak = node.peak_bytes.load().max(used);
-        Sizes {
-            partition: node.partition[1].load(),
-            // What is used but has no access, such as page tables, is not mapped here.
-            mapped: used.max(mapped),
-            mapped_peak: used_peak.max(mapped_peak),
-            used,
-            used_peak,
-            threads: rank.workers.tids(rank).count(),
-        }
-    }
-
-    /// size resident shared text lib data dt
-    fn statm(self) -> String {
-        let (mapped, used) = (self.mapped / PAGE, self.used / PAGE);
-        format!("{mapped} {used} 0 0 0 {mapped} 0\n")
-    }
-
-    /// One line of fields; the second is a name in parentheses that may hold anything.
-    fn stat(self, linux: &str) -> String {
-        // Numbers of fields, counted from 1 as proc(5) does.
-        /// Faults: there are none.
-        const FAULTS: RangeInclusive<usize> = 10..=13;
-        /// Addresses, signals and the place that Linux waits in are the proxy's: 0, as for who may not see them.
-        const CODE_TO_WCHAN: RangeInclusive<usize> = 26..=35;
-        const DATA_TO_ENV: RangeInclusive<usize> = 45..=51;
-        const NUM_THREADS: usize = 20;
-        const VSIZE: usize = 23;
-        const RSS: usize = 24;
-        let Some((name, fields)) = linux.rsplit_once(')') else {
-            return String::new();
-        };
-        let mut text = format!("{name})");
-        for (number, field) in (3..).zip(fields.split_whitespace()) {
-            let _ = match number {
-                NUM_THREADS => write!(text, " {}", self.threads),
-                VSIZE => write!(text, " {}", self.mapped),
-                RSS => write!(text, " {}", self.used / PAGE),
-                n if [FAULTS, CODE_TO_WCHAN, DATA_TO_ENV]
-                    .iter()
-                    .any(|r| r.contains(&n)) =>
-                {
-                    write!(text, " 0")
-                }
-                _ => write!(text, " {field}"),
-            };
-        }
-        text + "\n"
-    }
-
-    /// Linux's lines without those about the proxy's signals, which only the node has of the rank.
-    fn status(self, linux: &str, [first, count]: [u64; 2]) -> String {
-        let mut text = String::with_capacity(linux.len());
-        for line in linux.lines() {
-            let Some((key, _)) = line.split_once(':') else {
-                continue;
-            };
-            let kib = |bytes: u64| format!("{:>8} kB", bytes / 1024);
-            let value = match key {
-                "VmPeak" => kib(self.mapped_peak),
-                "VmSize" => kib(self.mapped),
-                "VmHWM" => kib(self.used_peak),
-                // None of it is ever paged out, whether the program has locked it or not.
-                "VmRSS" | "RssAnon" | "VmData" | "VmLck" => kib(self.used),
-                "VmPin" | "VmStk" | "VmExe" | "VmLib" | "VmPTE" | "VmSwap" | "RssFile"
-                | "RssShmem" | "HugetlbPages" => kib(0),
-                "Threads" => self.threads.to_string(),
-                "NoNewPrivs" => u8::from(own::NO_NEW_PRIVS.load(Ordering::Relaxed)).to_string(),
-                "Seccomp" | "Seccomp_filters" => "0".into(),
-                "Cpus_allowed_list" if count == 1 => first.to_string(),
-                "Cpus_allowed_list" => format!("{first}-{}", first + count.max(1) - 1),
-                "SigQ"
-                | "SigPnd"
-                | "ShdPnd"
-                | "SigBlk"
-                | "SigIgn"
-                | "SigCgt"
-                | "Cpus_allowed"
-                | "voluntary_ctxt_switches"
-                | "nonvoluntary_ctxt_switches" => continue,
-                _ => {
-                    let _ = writeln!(text, "{line}");
-                    continue;
-                }
-            };
-            let _ = writeln!(text, "{key}:\t{value}");
-        }
-        text
-    }
-
-    /// All memory is the partition, and what is used of it belongs to the program: no caches, nothing swapped.
-    fn meminfo(self, linux: &str) -> String {
-        let mut text = String::with_capacity(linux.len());
-        for line in linux.lines() {
-            let Some((key, value)) = line.split_once(':') else {
-                continue;
-            };
-            let bytes = match key {
-                "MemTotal" | "CommitLimit" => self.partition,
-                "MemFree" | "MemAvailable" => self.partition.saturating_sub(self.used),
-                "Active" | "Active(anon)" | "AnonPages" | "Committed_AS" => self.used,
-                _ => 0,
-            };
-            let _ = match value.trim_start().split_once(' ') {
-                Some(_) if key == "Hugepagesize" => writeln!(text, "{line}"),
-                Some((_, unit)) => {
-                    writeln!(text, "{:<16}{:>8} {unit}", format!("{key}:"), bytes / 1024)
-                }
-                None => writeln!(text, "{:<16}{:>8}", format!("{key}:"), 0),
-            };
-        }
-        text
-    }
 }
 
 #[cfg(test)]
@@ -365,48 +224,5 @@ mod tests {
         };
         assert_eq!(File::at(&place), Some(File::PtraceScope));
         assert_eq!(machine::ptrace_scope(), "0\n");
-    }
-
-    #[test]
-    fn stat_shows_the_ranks_sizes() {
-        let fields: Vec<String> = (3..=52).map(|field| field.to_string()).collect();
-        let sizes = Sizes {
-            partition: 16384,
-            mapped: 8192,
-            mapped_peak: 8192,
-            used: 4096,
-            used_peak: 4096,
-            threads: 1,
-        };
-        let text = sizes.stat(&format!("7 (a )b) {}\n", fields.join(" ")));
-        assert!(text.starts_with("7 (a )b) 3 4 5 6 7 8 9 0 0 0 0 14 "));
-        assert!(text.contains(" 19 1 21 22 8192 1 25 0 0 ") && text.ends_with(" 0 52\n"));
-    }
-
-    #[test]
-    fn status_shows_the_ranks_sizes() {
-        let sizes = Sizes {
-            partition: 16384 * 1024,
-            mapped: 8192 * 1024,
-            mapped_peak: 9000 * 1024,
-            used: 4096 * 1024,
-            used_peak: 5000 * 1024,
-            threads: 3,
-        };
-        let linux = "Name:\ta.out\nVmPeak:\t  999 kB\nVmHWM:\t 1 kB\nVmRSS:\t 1 kB\nVmLck:\t 0 kB\nThreads:\t2\n\
-            SigBlk:\tffffffffffffffff\nNoNewPrivs:\t1\nCpus_allowed_list:\t0-63\n";
-        assert_eq!(
-            sizes.status(linux, [2, 2]),
-            "Name:\ta.out\nVmPeak:\t    9000 kB\nVmHWM:\t    5000 kB\nVmRSS:\t    4096 kB\nVmLck:\t    4096 kB\nThreads:\t3\n\
-            NoNewPrivs:\t0\nCpus_allowed_list:\t2-3\n"
-        );
-        assert_eq!(sizes.statm(), "2048 1024 0 0 0 2048 0\n");
-        let linux = "MemTotal:       24000000 kB\nMemFree:         9000000 kB\nCached:           999999 kB\n\
-            HugePages_Total:      64\nHugepagesize:       2048 kB\n";
-        assert_eq!(
-            sizes.meminfo(linux),
-            "MemTotal:          16384 kB\nMemFree:           12288 kB\nCached:                0 kB\n\
-            HugePages_Total:       0\nHugepagesize:       2048 kB\n"
-        );
     }
 }

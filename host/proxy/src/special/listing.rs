@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 use abi::Errno;
 use abi::syscall::Call;
 
-use super::Special;
+use super::answer::Special;
 use super::place::{Place, Whose};
 use crate::memory::RankMemory;
 use crate::rank::Rank;
@@ -24,7 +24,9 @@ pub fn without_ours(rank: &Rank, call: &Call, args: &[u64; 6]) -> Special {
         match Place::of(rank, directory) {
             Some(place) if place.whose == Whose::Rank => {
                 return match place.inside.as_str() {
-                    "fd" | "fdinfo" => answer(list(rank, call, args, |fd| fd < rank.first_own_fd)),
+                    "fd" | "fdinfo" => answer(list(rank, call, args, |fd| {
+                        fd < rank.limits().first_own_fd()
+                    })),
                     "task" => answer(list(rank, call, args, |tid| rank.has_thread(tid))),
                     _ => Special::No,
                 };

@@ -88,7 +88,7 @@ impl Place {
         let fd = file.as_fd().as_raw_fd();
         let path = readlinkat(CWD, format!("/proc/self/fd/{fd}"), Vec::new());
         let path = path.ok()?.into_string().ok()?;
-        let mut place = Place::parse(&path, rank.pid, |number| {
+        let mut place = Place::parse(&path, rank.pid(), |number| {
             if rank.has_thread(number) {
                 Whose::Rank
             } else if is_thread(number) {
@@ -101,7 +101,7 @@ impl Place {
             heritage::settle_all(rank);
         }
         // Numbers of another procfs may be those of another namespace.
-        if place.whose != Whose::System && fstat(&file).ok()?.st_dev != rank.proc_device {
+        if place.whose != Whose::System && fstat(&file).ok()?.st_dev != rank.proc_device() {
             place.whose = Whose::Other;
         }
         Some(place)

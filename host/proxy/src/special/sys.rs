@@ -7,41 +7,26 @@
 //! The trees are like a sysfs that is mounted read-only.
 
 mod calls;
+mod here;
 mod lead;
 mod list;
+pub mod node;
 mod stat;
 mod tree;
-
-use std::sync::{Mutex, OnceLock, PoisonError};
 
 use abi::Errno;
 use abi::syscall::{Arg, Call};
 
-use super::Special;
-use crate::call::Scratch;
+use super::answer::Special;
+use crate::call::args::Scratch;
 use crate::rank::Rank;
 use crate::stub;
+use here::{go, here};
 use lead::{Led, Start};
-use tree::{Dir, Entry, Facts};
+use node::facts;
+use tree::{Dir, Entry};
 
 pub use calls::instead;
-
-/// The rank's working directory where it is one of these. There is one rank per process.
-static HERE: Mutex<Option<Dir>> = Mutex::new(None);
-
-fn here() -> Option<Dir> {
-    *HERE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn go(to: Option<Dir>) {
-    *HERE.lock().unwrap_or_else(PoisonError::into_inner) = to;
-}
-
-/// What the node has. It does not change while a rank runs.
-fn facts(rank: &Rank) -> &'static Facts {
-    static FACTS: OnceLock<Facts> = OnceLock::new();
-    FACTS.get_or_init(|| Facts::new(rank.core_doorbells.len()))
-}
 
 /// What a call with a path is about.
 #[derive(Debug)]
@@ -101,7 +86,7 @@ pub fn of_descriptor(rank: &Rank, call: &Call, args: &[u64; 6], scratch: &Scratc
         .args
         .first()
         .is_none_or(|arg| !matches!(arg, Arg::Fd | Arg::DirFd))
-        || !rank.texts.has(args[0])
+        || !rank.texts().has(args[0])
     {
         return Special::No;
     }
@@ -148,12 +133,4 @@ fn directory(rank: &Rank, fd: u64) -> Option<Dir> {
 /// recognised nevertheless ([`instead`]).
 fn may_lead_here(path: &[u8]) -> bool {
     path.windows(3).any(|part| part == b"cpu") || path.windows(4).any(|part| part == b"node")
-}
-
-/// The text of a file of a tree.
-pub fn text(rank: &Rank, path: &str) -> Option<Vec<u8>> {
-    match facts(rank).find(path)? {
-        Entry::File(text) => Some(text.read(rank)),
-        _ => Some(Vec::new()),
-    }
 }

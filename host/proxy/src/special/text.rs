@@ -1,13 +1,12 @@
 //! Texts of a procfs and of a sysfs as files that are open.
 //!
 //! A text is a memfd that is open for reading only. It is written anew whenever it is read from its beginning, as a file of
-//! a procfs is, and says that it has no size. The rank's descriptors of texts are marked, so that others cost a look at a
-//! bit; a mark may be stale, so the file's name is looked at as well.
+//! a procfs is, and says that it has no size. The rank's descriptors of texts are marked, so that others cost a test of a
+//! bit; a mark may be stale, so the file's name is read as well.
 
 use std::fs::File as Stream;
 use std::io::Write as _;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use abi::Errno;
 use abi::syscall::Call;
@@ -16,9 +15,9 @@ use rustix::io;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::content::File;
-use super::open::writes;
-use super::sys;
-use super::walk::linux;
+use super::open::how::writes;
+use super::sys::node;
+use crate::errno::linux;
 use crate::fds;
 use crate::memory::RankMemory;
 use crate::rank::Rank;
@@ -34,31 +33,6 @@ pub const PROC: &str = "proc/";
 const STAT_SIZES: [u64; 2] = [48, 64];
 const STATX_SIZES: [u64; 2] = [40, 48];
 
-/// Which of the rank's descriptors are of some kind.
-#[derive(Debug)]
-pub struct Marks(Box<[AtomicU64]>);
-
-impl Marks {
-    /// None of `count` descriptors.
-    #[must_use]
-    pub fn new(count: u64) -> Marks {
-        Marks((0..count.div_ceil(64)).map(|_| AtomicU64::new(0)).collect())
-    }
-
-    /// Marks one.
-    pub fn set(&self, fd: u64) {
-        if let Some(word) = self.0.get((fd / 64) as usize) {
-            word.fetch_or(1 << (fd % 64), Ordering::Relaxed);
-        }
-    }
-
-    /// Whether a descriptor is, or was, one.
-    pub fn has(&self, fd: u64) -> bool {
-        let word = self.0.get((fd as u32 / 64) as usize);
-        word.is_some_and(|word| word.load(Ordering::Relaxed) >> (fd % 64) & 1 != 0)
-    }
-}
-
 /// Makes the text of a file, named by its path without the first slash, open for reading at its beginning, or without access
 /// if the flags say so. It lies above the rank's descriptors, out of the way of the number that the rank is to get.
 ///
@@ -69,17 +43,17 @@ pub fn create(rank: &Rank, name: &str, flags: i32) -> Result<OwnedFd, Errno> {
         0 => OFlags::RDONLY,
         _ => OFlags::PATH,
     };
-    let made = fds::with_room(rank.raised_fds, || -> io::Result<_> {
+    let made = rank.limits().with_room(|| -> io::Result<_> {
         let made = memfd_create(name, MemfdFlags::CLOEXEC)?;
         write(&made, &content(rank, name).unwrap_or_default())?;
         fchmod(&made, mode(name))?;
         let made = reopen(made.as_raw_fd(), how)?;
-        Ok(fds::above(made, rank.first_own_fd))
+        Ok(rank.limits().above(made))
     });
     made.map_err(linux)
 }
 
-/// The permissions of a file: what might tell others too much is its owner's to read, as on Linux.
+/// The permissions of a file: what might show others too much is its owner's to read, as on Linux.
 fn mode(name: &str) -> Mode {
     let owners = name.starts_with(PROC) && (name.ends_with("/auxv") || name.ends_with("/environ"));
     Mode::from_raw_mode(if owners { 0o400 } else { 0o444 })
@@ -120,7 +94,7 @@ pub fn give(rank: &Rank, text: &OwnedFd, flags: i32) -> i64 {
     // SAFETY: 1. fcntl of this kind touches no memory.
     let ret = unsafe { stub::syscall(libc::SYS_fcntl as u64, &args) };
     if ret >= 0 {
-        rank.texts.set(ret as u64);
+        rank.texts().set(ret as u64);
     }
     ret
 }
@@ -134,7 +108,7 @@ pub fn replace(rank: &Rank, text: &OwnedFd, file: &OwnedFd, flags: i32) -> Resul
     let args = [fds::raw(text), fds::raw(file), close_on_exec, 0, 0, 0];
     // SAFETY: 1. dup3 touches no memory. 2. The number is open for the rank and for nothing else.
     let ret = unsafe { stub::syscall(libc::SYS_dup3 as u64, &args) };
-    rank.texts.set(fds::raw(file));
+    rank.texts().set(fds::raw(file));
     Errno::check(ret).map(drop)
 }
 
@@ -142,7 +116,7 @@ pub fn replace(rank: &Rank, text: &OwnedFd, file: &OwnedFd, flags: i32) -> Resul
 fn content(rank: &Rank, name: &str) -> Option<Vec<u8>> {
     match name.strip_prefix(PROC) {
         Some(path) => File::of_path(path).map(|(file, thread)| file.text(rank, thread)),
-        None => sys::text(rank, name.strip_prefix("sys")?),
+        None => node::text(rank, name.strip_prefix("sys")?),
     }
 }
 
@@ -167,7 +141,7 @@ pub fn refresh(rank: &Rank, call: &Call, args: &[u64; 6]) {
     let Some(text) = content(rank, &name) else {
         return;
     };
-    let _ = fds::with_room(rank.raised_fds, || {
+    let _ = rank.limits().with_room(|| {
         // For this moment its user may write it; the rank's other threads cannot open it so (`again`).
         fchmod(fd, mode(&name) | Mode::WUSR)?;
         let stream = reopen(fd.as_raw_fd(), OFlags::WRONLY | OFlags::TRUNC);
@@ -184,9 +158,9 @@ pub fn complete(rank: &Rank, call: &Call, args: &[u64; 6], ret: i64) -> Result<(
     let empty_path = |flags: u64| flags & libc::AT_EMPTY_PATH as u64 != 0;
     let (to, offsets) = match i64::from(call.nr) {
         libc::SYS_dup | libc::SYS_dup2 | libc::SYS_dup3 | libc::SYS_fcntl
-            if rank.texts.has(args[0]) && ret >= 0 =>
+            if rank.texts().has(args[0]) && ret >= 0 =>
         {
-            rank.texts.set(ret as u64); // of fcntl also what is no descriptor: a mark may be stale
+            rank.texts().set(ret as u64); // of fcntl also what is no descriptor: a mark may be stale
             return Ok(());
         }
         libc::SYS_fstat => (args[1], STAT_SIZES),
@@ -205,7 +179,7 @@ pub fn complete(rank: &Rank, call: &Call, args: &[u64; 6], ret: i64) -> Result<(
 
 /// The name of the text that a descriptor of the rank is: its path without the first slash.
 pub fn name(rank: &Rank, fd: u64) -> Option<String> {
-    if !rank.texts.has(fd) {
+    if !rank.texts().has(fd) {
         return None;
     }
     linked(fd)

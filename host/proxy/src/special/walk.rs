@@ -1,8 +1,8 @@
 //! Following a path link by link, for paths that lead through a magic link of a procfs.
 //!
-//! Linux is told not to follow such links for the rank (RESOLVE_NO_MAGICLINKS, openat2(2)). When it meets one all the same,
-//! the path is followed here, and each link that a procfs has is looked at before it is taken. What is found is named by a
-//! directory that is held open and one last name, so that nothing changes between the look and the use.
+//! Linux follows no such link for the rank (RESOLVE_NO_MAGICLINKS, openat2(2)). When it meets one all the same,
+//! the path is followed here, and each link that a procfs has is checked before it is taken. What is found is named by a
+//! directory that is held open and one last name, so that nothing changes between the check and the use.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -11,6 +11,7 @@ use rustix::fs::{CWD, Mode, OFlags, openat, readlinkat};
 use rustix::io;
 
 use super::place::{Link, Place};
+use crate::errno::linux;
 use crate::rank::Rank;
 
 /// Most symbolic links of a path (MAXSYMLINKS, include/linux/namei.h).
@@ -60,7 +61,7 @@ pub fn walk(rank: &Rank, from: BorrowedFd<'_>, path: &[u8], follow: bool) -> Res
         }
         let place = Place::of(rank, &directory);
         let link = place.map_or(Ok(Link::Plain), |place| {
-            place.link(&name, rank.first_own_fd)
+            place.link(&name, rank.limits().first_own_fd())
         })?;
         let text = match link {
             Link::Magic if last => return Ok(found(directory, name, true)),
@@ -99,11 +100,6 @@ pub fn push(rest: &mut Vec<Vec<u8>>, path: &[u8]) {
 pub fn enter(from: BorrowedFd<'_>, name: &[u8]) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     openat(from, name, flags, Mode::empty()).map_err(linux)
-}
-
-/// An error as the rank sees it.
-pub fn linux(errno: io::Errno) -> Errno {
-    Errno(errno.raw_os_error() as u16)
 }
 
 #[cfg(test)]

@@ -11,21 +11,23 @@ use abi::syscall::request::xpmem::{Request, VERSION};
 use abi::syscall::{Arg, Call};
 use rustix::fs::{AtFlags, CWD, FileType, fstat, makedev, stat, statat};
 
-use super::{Special, elsewhere, open, split};
+use super::answer::Special;
+use super::open::how::is_open;
+use super::path::split;
 use crate::rank::Rank;
 
 /// Its directory and its name.
 const DIRECTORY: &str = "/dev";
 const NAME: &[u8] = b"xpmem";
 /// What it is for Linux.
-const NOTHING: &CStr = c"/dev/null";
+pub const NOTHING: &CStr = c"/dev/null";
 
 /// What a request of ioctl(2) comes to that only checks whether the descriptor is the device; `None`: it is another, or not.
 pub fn version(rank: &Rank, call: &Call, args: &[u64; 6]) -> Option<i64> {
-    let asks = i64::from(call.nr) == libc::SYS_ioctl
+    let is_query = i64::from(call.nr) == libc::SYS_ioctl
         && Request::of(args[1]) == Some(Request::Version)
-        && rank.devices.has(args[0]);
-    if !asks {
+        && rank.descriptors().devices().has(args[0]);
+    if !is_query {
         return None;
     }
     // SAFETY: 1. The number is only used for this call, and Linux says EBADF when it is not open. Only numbers that were given
@@ -36,17 +38,17 @@ pub fn version(rank: &Rank, call: &Call, args: &[u64; 6]) -> Option<i64> {
     is_device.then_some(VERSION as i64)
 }
 
-/// Carries out a call about the device, if the path of its argument number `at` names it.
-pub fn of_path(rank: &Rank, call: &Call, args: &[u64; 6], at: usize, path: &[u8]) -> Special {
-    let opens = open::is_open(call.nr);
-    if !(opens || looks(call)) || !is_device(call, args, at, path) {
-        return Special::No;
-    }
-    let special = elsewhere(rank, call, args, at, NOTHING.to_bytes_with_nul());
+/// Whether a call is about the device: opens what the path of its argument number `at` names, or only examines it.
+pub fn is_named(call: &Call, args: &[u64; 6], at: usize, path: &[u8]) -> bool {
+    (is_open(call.nr) || only_examines(call)) && is_device(call, args, at, path)
+}
+
+/// Marks the descriptor, if such a call has opened one.
+pub fn opened(rank: &Rank, call: &Call, special: Special) -> Special {
     if let Special::Answer(fd @ 0..) = special
-        && opens
+        && is_open(call.nr)
     {
-        rank.devices.set(fd as u64);
+        rank.descriptors().devices().set(fd as u64);
     }
     special
 }
@@ -57,13 +59,13 @@ pub fn complete(rank: &Rank, call: &Call, args: &[u64; 6], ret: i64) {
         i64::from(call.nr),
         libc::SYS_dup | libc::SYS_dup2 | libc::SYS_dup3 | libc::SYS_fcntl
     );
-    if copies && ret >= 0 && rank.devices.has(args[0]) {
-        rank.devices.set(ret as u64); // of fcntl also what is no descriptor: a mark may be stale
+    if copies && ret >= 0 && rank.descriptors().devices().has(args[0]) {
+        rank.descriptors().devices().set(ret as u64); // of fcntl also what is no descriptor: a mark may be stale
     }
 }
 
-/// Whether a call only looks at what its path names.
-fn looks(call: &Call) -> bool {
+/// Whether a call only examines what its path names.
+fn only_examines(call: &Call) -> bool {
     matches!(
         i64::from(call.nr),
         libc::SYS_stat

@@ -51,8 +51,8 @@ fn do_not_inherit_what_is_being_opened() {
     }
 }
 
-/// Two threads waited for each other for ever: one had passed the gate that a fork closes, found a thread that had yet to
-/// inherit its name, and was to pass the gate once more, behind the fork that waited for it. So did two that settled what
+/// Two threads waited for each other for ever: one shared the fork lock, found a thread that had yet to
+/// inherit its name, and was to share the lock once more, behind the fork that waited for it. So did two that settled what
 /// one thread inherits, of which the second had not passed yet and kept the first from it.
 fn are_forked_beside_looks_at_threads() {
     const ROUNDS: usize = 300;

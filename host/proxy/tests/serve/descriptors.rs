@@ -120,7 +120,7 @@ fn own_ones_are_bad() {
         }
         assert_eq!(node.call(libc::SYS_fstat, &[fd, BUF]), EBADF);
         assert_eq!(node.call(libc::SYS_sendfile, &[1, fd, 0, 1]), EBADF);
-        // A directory descriptor is only looked at for relative paths.
+        // A directory descriptor is only used for relative paths.
         node.put(BUF, b"x\0/dev/null\0\0");
         assert_eq!(node.call(libc::SYS_openat, &[fd, BUF, 0, 0]), EBADF);
         let empty = libc::AT_EMPTY_PATH as u64;

@@ -13,14 +13,14 @@ use crate::threads::node_of;
 
 pub const CASES: &[Case] = &[
     (
-        "nothing_is_open_before_it_was_looked_at",
-        nothing_is_open_before_it_was_looked_at,
+        "nothing_is_open_before_it_was_checked",
+        nothing_is_open_before_it_was_checked,
     ),
     ("threads_open_as_one_does", threads_open_as_one_does),
     ("numbers_run_out_alike", numbers_run_out_alike),
     (
-        "links_that_change_lead_to_what_was_looked_at",
-        links_that_change_lead_to_what_was_looked_at,
+        "links_that_change_lead_to_what_was_checked",
+        links_that_change_lead_to_what_was_checked,
     ),
     (
         "numbers_that_are_taken_stay_open",
@@ -35,7 +35,7 @@ const HERE: u64 = libc::AT_FDCWD as u64;
 const EBADF: i64 = -9;
 
 /// The proxy's memory was open for as long as it took to see what had been opened: another thread could read and write it.
-fn nothing_is_open_before_it_was_looked_at() {
+fn nothing_is_open_before_it_was_checked() {
     const ROUNDS: usize = 3000;
     const EACCES: i64 = -13;
     let mut node = node_of(2);
@@ -157,7 +157,7 @@ fn outcome(threads: usize, (path, flags, resolve): Open) -> Outcome {
     (ret, flags, open, entries)
 }
 
-/// What is looked at before it is opened is opened as what is looked at afterwards.
+/// What is checked before it is opened is opened as what is checked afterwards.
 fn threads_open_as_one_does() {
     for open in OPENS {
         assert_eq!(outcome(2, *open), outcome(1, *open), "{open:x?}");
@@ -191,8 +191,8 @@ fn numbers_that_are_taken_stay_open() {
     let mut node = node_of(2);
     let null = node.put(PATH, b"/dev/null\0");
     let tmp = node.put(BUF, b"/tmp\0");
-    let look = [tmp, 0];
-    node.begin_on(0, libc::SYS_access, &look);
+    let check = [tmp, 0];
+    node.begin_on(0, libc::SYS_access, &check);
     for round in 0..ROUNDS {
         let first = node.call_on(1, libc::SYS_open, &[null, 0, 0]) as u64;
         for taken in first + 1..first + 4 {
@@ -200,7 +200,7 @@ fn numbers_that_are_taken_stay_open() {
             assert_eq!(copied, taken as i64, "round {round}");
             if node.answered_on(0) {
                 assert_eq!(node.finish_on(0), 0);
-                node.begin_on(0, libc::SYS_access, &look);
+                node.begin_on(0, libc::SYS_access, &check);
             }
         }
         for taken in first..first + 4 {
@@ -213,9 +213,9 @@ fn numbers_that_are_taken_stay_open() {
     assert_eq!(node.finish_on(0), 0);
 }
 
-/// Where a path led was looked at, and Linux followed it again for the call: a link that was exchanged in between led chmod to
+/// Where a path led was checked, and Linux followed it again for the call: a link that was exchanged in between led chmod to
 /// guest RAM.
-fn links_that_change_lead_to_what_was_looked_at() {
+fn links_that_change_lead_to_what_was_checked() {
     const ROUNDS: usize = 400;
     const ENOENT: i64 = -2;
     let directory = Directory::new("links_that_change");

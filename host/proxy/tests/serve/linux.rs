@@ -1,5 +1,5 @@
 //! The same calls made by this process itself and through a proxy, with memory at the same addresses: whatever is wrong with
-//! the arguments, the answers are the same, so the proxy looks at nothing that Linux would not look at first.
+//! the arguments, the answers are the same, so the proxy checks nothing that Linux would not check first.
 
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 

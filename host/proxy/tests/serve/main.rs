@@ -15,6 +15,7 @@ mod memory;
 mod nested;
 mod node;
 mod objects;
+mod orphan;
 mod process;
 mod reach;
 mod system;
@@ -30,8 +31,8 @@ fn main() {
     let inherited = proxy::Inherited::now();
     match std::env::args().nth(1).as_deref() {
         Some(launch::AS_PROXY) => launch::become_proxy(inherited),
-        Some(launch::AS_YOD) => life::become_yod(),
-        Some(launch::AS_KEEPER) => reach::become_keeper(),
+        Some(launch::AS_YOD) => orphan::become_yod(),
+        Some(launch::AS_KEEPER) => reach::processes::become_keeper(),
         Some(launch::AS_SHELL) => terminal::become_shell(),
         _ => {}
     }
@@ -41,17 +42,23 @@ fn main() {
         ("beside", beside::CASES),
         ("cancel", cancel::CASES),
         ("children", children::CASES),
+        ("children", children::limits::CASES),
         ("descriptors", descriptors::CASES),
         ("files", files::CASES),
         ("guess", guess::CASES),
         ("life", life::CASES),
+        ("life", life::signals::CASES),
         ("linux", linux::CASES),
         ("memory", memory::CASES),
         ("nested", nested::CASES),
         ("objects", objects::CASES),
+        ("objects", objects::calls::CASES),
+        ("orphan", orphan::CASES),
         ("process", process::CASES),
         ("reach", reach::CASES),
+        ("reach", reach::processes::CASES),
         ("system", system::CASES),
+        ("system", system::trees::CASES),
         ("tasks", tasks::CASES),
         ("terminal", terminal::CASES),
         ("text", text::CASES),

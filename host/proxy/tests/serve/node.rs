@@ -1,5 +1,9 @@
 //! A node with one rank, played by the test.
 
+mod directory;
+mod memory;
+mod threads;
+
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::process::{Child, ExitStatus};
@@ -13,12 +17,14 @@ use wire::layout::Layout;
 use wire::objects::Directory as Objects;
 use wire::ram::{Place, Ram, RamRange};
 use wire::rank::{RankArea, proxy as attached, state};
-use wire::region_log::{Change, RegionLog, prot};
+use wire::region_log::RegionLog;
 use wire::ship::Caller;
 use wire::signal::Signal;
 use wire::thread::ThreadAreas;
 
 use crate::launch::{Setup, start};
+
+pub use directory::Directory;
 
 /// Bytes of guest RAM, in one piece.
 const RAM_BYTES: u64 = 128 << 20;
@@ -170,61 +176,6 @@ impl Node {
         wait_for(|| self.area.host.state.load() == attached::ATTACHED);
     }
 
-    /// Appends a mapping to the region log.
-    pub fn map(&self, addr: u64, len_bytes: u64, gpa: u64, read: bool, write: bool) {
-        self.log
-            .append(&Change::Map {
-                addr,
-                len_bytes,
-                gpa,
-                prot: [0, prot::READ][usize::from(read)] | [0, prot::WRITE][usize::from(write)],
-            })
-            .unwrap();
-    }
-
-    pub fn unmap(&self, addr: u64, len_bytes: u64) {
-        self.log.append(&Change::Unmap { addr, len_bytes }).unwrap();
-    }
-
-    /// Writes rank memory in [`DATA`]; returns the address.
-    pub fn put(&self, addr: u64, bytes: &[u8]) -> u64 {
-        self.put_gpa(gpa(addr, bytes.len()), bytes);
-        addr
-    }
-
-    /// Writes guest RAM.
-    pub fn put_gpa(&self, gpa: u64, bytes: &[u8]) {
-        assert!(gpa + bytes.len() as u64 <= RAM_BYTES);
-        // SAFETY: 1. In the mapping (just checked); the proxy touches it only during calls.
-        unsafe {
-            self.ram
-                .add(gpa as usize)
-                .copy_from(bytes.as_ptr(), bytes.len())
-        };
-    }
-
-    pub fn put_words(&self, addr: u64, words: &[u64]) -> u64 {
-        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        self.put(addr, &bytes)
-    }
-
-    /// Reads rank memory in [`DATA`].
-    pub fn get(&self, addr: u64, len: usize) -> Vec<u8> {
-        self.get_gpa(gpa(addr, len), len)
-    }
-
-    pub fn get_gpa(&self, gpa: u64, len: usize) -> Vec<u8> {
-        assert!(gpa + len as u64 <= RAM_BYTES);
-        let mut bytes = vec![0; len];
-        // SAFETY: 1. In the mapping (just checked).
-        unsafe { self.ram.add(gpa as usize).copy_to(bytes.as_mut_ptr(), len) };
-        bytes
-    }
-
-    pub fn get_i32(&self, addr: u64) -> i32 {
-        i32::from_le_bytes(self.get(addr, 4).try_into().unwrap())
-    }
-
     /// Has a call carried out.
     pub fn call(&mut self, nr: i64, args: &[u64]) -> i64 {
         self.begin(nr, args);
@@ -245,11 +196,11 @@ impl Node {
     /// Posts a call without arguments that needs a position of the region log.
     pub fn begin_at(&mut self, nr: i64, position: u64) {
         if self.callers[0].post(&self.threads[0].slot, nr as u64, &[0; 6], false, position) {
-            self.ring();
+            self.doorbell();
         }
     }
 
-    /// Takes the next signal, once the core is rung for it.
+    /// Takes the next signal, once the core is signalled.
     pub fn wait_signal(&self) -> Option<Signal> {
         let end = Instant::now() + LIMIT;
         loop {
@@ -259,7 +210,7 @@ impl Node {
             if Instant::now() > end {
                 return None;
             }
-            self.wait_rung(Duration::from_secs(1));
+            self.wait_for_doorbell(Duration::from_secs(1));
         }
     }
 
@@ -273,37 +224,6 @@ impl Node {
         let before = self.sleeps();
         self.begin(nr, args);
         wait_for(|| self.sleeps() > before && self.is_asleep());
-    }
-
-    fn status(&self, line: &str) -> String {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
-        let mut lines = status.lines();
-        let found = lines.find_map(|text| text.strip_prefix(line)?.strip_prefix(":\t"));
-        found.unwrap().to_owned()
-    }
-
-    /// Whether the thread with this name blocks a signal. It has its name only once the C library has set its first mask.
-    pub fn is_blocked_by(&self, thread: &str, signo: u32) -> bool {
-        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.pid())).unwrap();
-        tasks.flatten().any(|task| {
-            let status = std::fs::read_to_string(task.path().join("status")).unwrap();
-            let of = |line| {
-                status
-                    .lines()
-                    .find_map(|text| text.strip_prefix(line)?.strip_prefix(":\t"))
-            };
-            let blocked = u64::from_str_radix(of("SigBlk").unwrap(), 16).unwrap();
-            of("Name") == Some(thread) && blocked & 1 << (signo - 1) != 0
-        })
-    }
-
-    /// How often the proxy's thread went to sleep.
-    fn sleeps(&self) -> u64 {
-        self.status("voluntary_ctxt_switches").parse().unwrap()
-    }
-
-    fn is_asleep(&self) -> bool {
-        self.status("State").starts_with('S')
     }
 
     /// Posts a call of another thread.
@@ -329,11 +249,11 @@ impl Node {
         six[..args.len()].copy_from_slice(args);
         let slot = &self.threads[thread].slot;
         if self.callers[thread].post(slot, nr, &six, host_op, self.log.position()) {
-            self.ring();
+            self.doorbell();
         }
     }
 
-    /// Waits for the result, as the QK does: it spins, then halts until it is rung.
+    /// Waits for the result, as the QK does: it spins, then halts until it is signalled.
     pub fn finish(&mut self) -> i64 {
         self.finish_on(0)
     }
@@ -351,10 +271,10 @@ impl Node {
             if spins > 1000 {
                 caller.announce_wait(slot);
                 if caller.must_ring(slot) {
-                    self.ring();
+                    self.doorbell();
                 }
                 if caller.result(slot).is_none() {
-                    self.wait_rung(Duration::from_secs(1));
+                    self.wait_for_doorbell(Duration::from_secs(1));
                 }
             }
             assert!(Instant::now() < end, "no answer");
@@ -379,29 +299,29 @@ impl Node {
     /// Gives up another thread's.
     pub fn cancel_on(&self, thread: usize) {
         self.callers[thread].cancel(&self.threads[thread].slot);
-        self.ring();
+        self.doorbell();
     }
 
-    /// Rings the proxy.
-    pub fn ring(&self) {
+    /// Signals the proxy's doorbell.
+    pub fn doorbell(&self) {
         rustix::io::write(&self.doorbell, &1u64.to_ne_bytes()).unwrap();
     }
 
-    /// Waits until the rank's core is rung.
-    pub fn wait_rung(&self, limit: Duration) -> bool {
+    /// Waits until the doorbell of the rank's core is signalled; whether it was.
+    pub fn wait_for_doorbell(&self, limit: Duration) -> bool {
         let core = &self.cores[1]; // as `cpus` says
         let limit = limit.try_into().unwrap();
         let mut fds = [PollFd::new(core, PollFlags::IN)];
-        let rung = poll(&mut fds, Some(&limit)).unwrap() > 0;
+        let signalled = poll(&mut fds, Some(&limit)).unwrap() > 0;
         let _ = rustix::io::read(core, &mut [0u8; 8]);
-        rung
+        signalled
     }
 
     /// Ends the rank.
     pub fn exit(&mut self, wait_status: u64) -> ExitStatus {
         self.area.node.wait_status.store(wait_status);
         self.area.node.state.store(state::EXITED);
-        self.ring();
+        self.doorbell();
         self.wait()
     }
 
@@ -453,40 +373,11 @@ impl Drop for Node {
     }
 }
 
-fn gpa(addr: u64, len: usize) -> u64 {
-    assert!(addr >= DATA.0 && addr + len as u64 <= DATA.0 + DATA.1);
-    addr - DATA.0 + PARTITION.0
-}
-
 /// Polls a condition for at most [`LIMIT`].
 pub fn wait_for(mut condition: impl FnMut() -> bool) {
     let end = Instant::now() + LIMIT;
     while !condition() {
         assert!(Instant::now() < end, "waited in vain");
         std::thread::sleep(Duration::from_micros(200));
-    }
-}
-
-/// A directory that goes away with the value.
-pub struct Directory(pub std::path::PathBuf);
-
-impl Directory {
-    pub fn new(name: &str) -> Directory {
-        let path = std::env::temp_dir().join(format!("margay-{}-{name}", std::process::id()));
-        // That of a test that was killed, whose process id comes again in another namespace.
-        let _ = std::fs::remove_dir_all(&path);
-        std::fs::create_dir(&path).unwrap();
-        Directory(path)
-    }
-
-    /// A path in it, NUL-terminated.
-    pub fn path(&self, name: &str) -> Vec<u8> {
-        format!("{}/{name}\0", self.0.display()).into_bytes()
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }

@@ -97,7 +97,7 @@ fn exe_is_the_program() {
     node.put(PATH, b"/tmp\0");
     node.call(libc::SYS_chdir, &[PATH]);
     assert_eq!(readlink(&mut node, "exe\0", 4096), Err(-2));
-    // What it leads to can be looked at but not removed.
+    // What it leads to can be examined but not removed.
     node.put(PATH, b"/proc/self/exe\0");
     assert_eq!(node.call(libc::SYS_stat, &[PATH, BUF]), 0);
     assert_eq!(
@@ -345,7 +345,7 @@ fn the_auxiliary_vector_is_the_programs() {
     assert_eq!(node.get(BUF, bytes.len()), bytes);
 }
 
-/// Once looking at a path took a descriptor of the rank's: with none left the proxy answered about itself.
+/// Once examining a path took a descriptor of the rank's: with none left the proxy answered about itself.
 fn without_descriptors_exe_is_the_program() {
     let mut node = Node::with(Setup {
         files: Some((16, 1024)),

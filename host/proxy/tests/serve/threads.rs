@@ -19,8 +19,8 @@ pub const CASES: &[Case] = &[
     ("a_limit_on_processes_is_told", a_limit_on_processes_is_told),
     ("no_request_is_slept_through", no_request_is_slept_through),
     (
-        "a_call_is_given_up_whoever_hears_of_it",
-        a_call_is_given_up_whoever_hears_of_it,
+        "a_call_is_given_up_whichever_thread_is_woken",
+        a_call_is_given_up_whichever_thread_is_woken,
     ),
     ("an_exit_ends_them_all", an_exit_ends_them_all),
     ("a_fatal_signal_ends_them_all", a_fatal_signal_ends_them_all),
@@ -190,7 +190,7 @@ fn no_request_is_slept_through() {
 }
 
 /// The first worker waits for the doorbell, or is in a call itself so that the watcher takes it.
-fn a_call_is_given_up_whoever_hears_of_it() {
+fn a_call_is_given_up_whichever_thread_is_woken() {
     let mut node = node_of(3);
     let (read, write) = pipe(&mut node);
     for round in 0..2000u32 {

@@ -36,7 +36,7 @@ fn it_is_there_by_its_path() {
     symlink("/dev", directory.0.join("devices")).unwrap();
     let linked = directory.path("devices/xpmem");
     assert_eq!(mode(&mut node, &linked, AT_FDCWD), (0, libc::S_IFCHR));
-    // Only that name there, and only to be looked at.
+    // Only that name there, and only to be examined.
     std::fs::write(directory.0.join("xpmem"), "").unwrap();
     let file = directory.path("xpmem");
     assert_eq!(mode(&mut node, &file, AT_FDCWD), (0, libc::S_IFREG));

@@ -106,7 +106,7 @@ fn check_all(call: &Call, args: &[u64; 6], scratch: &Scratch) {
             let Piece { kind, at, .. } = piece;
             let nowhere = at == GUARD_ADDR || at == 0;
             let is_copied = nowhere || scratch.copy(at, piece.len_bytes).is_some();
-            // What Linux follows, and what was looked at.
+            // What Linux follows, and what was examined.
             let is_followed = at == value && !matches!(operand, Operand::Flat(..))
                 || kind == Kind::Vectors
                 || kind == Kind::Control && piece.dir == Dir::In;

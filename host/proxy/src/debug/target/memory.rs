@@ -60,8 +60,8 @@ impl Target {
             let region = self.rank.memory().poke(at, now).ok()?;
             if region.exec {
                 let frame = (region.gpa + (at - region.start)) / PAGE;
-                let any = self.rank.halted.waiting().into_keys().next()?;
-                self.rank.halted.command(any, Order::Rewrite(frame));
+                let any = self.rank.halted().waiting().into_keys().next()?;
+                self.rank.halted().command(any, Order::Rewrite(frame));
             }
             at = at.checked_add(len as u64)?;
             rest = later;
@@ -72,8 +72,8 @@ impl Target {
     /// Has the rank have the page at `addr` for itself, if it shares that with other ranks.
     fn make_own(&self, addr: u64) -> Option<()> {
         if self.rank.memory().has_text_at(addr) {
-            let any = self.rank.halted.waiting().into_keys().next()?;
-            self.rank.halted.command(any, Order::Own(addr / PAGE));
+            let any = self.rank.halted().waiting().into_keys().next()?;
+            self.rank.halted().command(any, Order::Own(addr / PAGE));
             self.catch_up();
         }
         Some(())
@@ -81,7 +81,7 @@ impl Target {
 
     /// Records every mapping that the halted threads have made.
     fn catch_up(&self) {
-        let position = self.rank.words.log.position();
+        let position = self.rank.words().log.position();
         if let Err(why) = self.rank.catch_up(position) {
             crate::end::broken(self.rank, &why);
         }

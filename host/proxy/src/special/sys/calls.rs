@@ -7,12 +7,15 @@ use abi::Errno;
 use abi::syscall::Call;
 use rustix::fs::{readlink, stat as linux_stat};
 
+use super::here::go;
+use super::node::facts;
 use super::tree::{Dir, Entry};
-use super::{facts, go, list, stat};
+use super::{list, stat};
+use crate::errno::linux;
 use crate::memory::RankMemory;
 use crate::rank::Rank;
-use crate::special::walk::linux;
-use crate::special::{open, text};
+use crate::special::open::how::{NEW, TEMPORARY, flags as open_flags, is_open, writes};
+use crate::special::text;
 use crate::stub;
 
 /// How a call uses its path.
@@ -35,13 +38,13 @@ impl How {
     /// EFAULT, EINVAL for the structure of openat2.
     pub fn of(rank: &Rank, call: &Call, args: &[u64; 6]) -> Result<How, Errno> {
         let number = i64::from(call.nr);
-        if open::is_open(call.nr) {
-            let (flags, resolve) = open::flags(rank, call, args)?;
+        if is_open(call.nr) {
+            let (flags, resolve) = open_flags(rank, call, args)?;
             return Ok(How {
                 flags,
                 opens: true,
                 creates: flags & libc::O_CREAT != 0,
-                follow: flags & libc::O_NOFOLLOW == 0 && flags & open::NEW != open::NEW,
+                follow: flags & libc::O_NOFOLLOW == 0 && flags & NEW != NEW,
                 resolve,
             });
         }
@@ -188,12 +191,12 @@ fn opened(rank: &Rank, flags: i32, path: &str, entry: &Entry) -> Result<i64, Err
 }
 
 fn may_open(flags: i32, entry: &Entry) -> Result<(), Errno> {
-    let changes = open::writes(flags) || flags & libc::O_TRUNC != 0;
+    let changes = writes(flags) || flags & libc::O_TRUNC != 0;
     match entry {
         _ if flags & libc::O_PATH != 0 => {}
-        _ if flags & open::NEW == open::NEW => return Err(Errno::EEXIST),
+        _ if flags & NEW == NEW => return Err(Errno::EEXIST),
         Entry::Link(_) => return Err(Errno::ELOOP),
-        Entry::Directory(_) if flags & open::TEMPORARY != 0 => return Err(Errno::EROFS),
+        Entry::Directory(_) if flags & TEMPORARY != 0 => return Err(Errno::EROFS),
         Entry::Directory(_) if changes || flags & libc::O_CREAT != 0 => return Err(Errno::EISDIR),
         Entry::File(_) if flags & libc::O_DIRECTORY == 0 && changes => return Err(Errno::EROFS),
         _ => {}

@@ -7,9 +7,8 @@ use abi::Errno;
 use rustix::fs::{CWD, fstat, readlinkat, stat};
 use rustix::io;
 
-use super::facts;
+use super::node::facts;
 use super::tree::{Dir, Entry};
-use crate::fds;
 use crate::rank::Rank;
 use crate::special::place::{Link, Place};
 use crate::special::walk::{MOST_LINKS, enter, push};
@@ -69,7 +68,7 @@ fn tree(directory: BorrowedFd<'_>, name: &[u8]) -> Option<Dir> {
 /// openat2(2): what is confined to where it begins takes neither links nor a step up.
 ///
 /// # Errors
-/// As path_resolution(7) has them, for what goes wrong in a tree; before it is entered that is Linux's to say.
+/// As path_resolution(7) has them, for what goes wrong in a tree; before it is entered Linux finds it.
 pub fn lead(
     rank: &Rank,
     start: Start,
@@ -77,20 +76,21 @@ pub fn lead(
     follow: bool,
     resolve: u64,
 ) -> Result<Led, Errno> {
-    fds::with_room(rank.raised_fds, || {
-        let mut walk = Walk {
-            at: begin(start, path)?,
-            rest: Vec::new(),
-            links: 0,
-            left: None,
-        };
-        push(&mut walk.rest, path);
-        walk.run(rank, follow, resolve)
-    })
-    .or_else(|stop| match stop {
-        Stop::Linux => Ok(Led::Outside(None)),
-        Stop::Error(errno) => Err(errno),
-    })
+    rank.limits()
+        .with_room(|| {
+            let mut walk = Walk {
+                at: begin(start, path)?,
+                rest: Vec::new(),
+                links: 0,
+                left: None,
+            };
+            push(&mut walk.rest, path);
+            walk.run(rank, follow, resolve)
+        })
+        .or_else(|stop| match stop {
+            Stop::Linux => Ok(Led::Outside(None)),
+            Stop::Error(errno) => Err(errno),
+        })
 }
 
 /// uapi/linux/openat2.h
@@ -205,8 +205,9 @@ impl Walk {
             },
             Err(_) => return Ok(false),
         };
-        let link = Place::of(rank, directory)
-            .map_or(Ok(Link::Plain), |place| place.link(name, rank.first_own_fd));
+        let link = Place::of(rank, directory).map_or(Ok(Link::Plain), |place| {
+            place.link(name, rank.limits().first_own_fd())
+        });
         match link {
             Ok(Link::Plain) => {}
             Ok(Link::Magic) if !last => match enter(directory.as_fd(), name) {

@@ -6,12 +6,12 @@ use std::os::fd::BorrowedFd;
 use abi::Errno;
 use rustix::fs::{SeekFrom, seek};
 
-use super::facts;
+use super::node::facts;
 use super::stat::inode;
 use super::tree::{Dir, Entry};
+use crate::errno::linux;
 use crate::memory::RankMemory;
 use crate::rank::Rank;
-use crate::special::walk::linux;
 
 /// Most bytes given at once.
 const MOST_BYTES: u64 = 32 * 1024;

@@ -1,6 +1,7 @@
 //! Every moment at which a kick may come.
 
 use super::*;
+use crate::stub::syscall;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::AtomicU32;
 use std::time::{Duration, Instant};

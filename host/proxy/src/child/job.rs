@@ -1,36 +1,25 @@
-//! The threads that fork: they start before the filter is in force, and so do the threads that they start.
+//! A child that is being made: what the worker that requested it, the thread that forks and the child itself share.
 
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::thread;
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use abi::Errno;
-use rustix::io;
 
-use super::lock;
 use super::script::Script;
 use super::shared::Shared;
 use super::stage::{self, FAILED, UNDER_WAY};
 use super::steps::Table;
-use crate::rank::Rank;
-use crate::signals::{self, How};
 use crate::stub;
+use crate::sync::lock;
 
-/// Bytes of a stack.
-const STACK_BYTES: usize = 64 << 10;
-/// How often to check whether a silent child has died, and whether a thread still waits.
-const LOOK: Duration = Duration::from_millis(20);
+/// How often it is checked whether a silent child has died, and whether a thread still waits.
+const POLL: Duration = Duration::from_millis(20);
 /// How long a child of vfork has for exec before its parent's node is answered, and repeats the request. Meanwhile other threads
 /// of the rank change no mappings. Starting a program takes a tenth of it.
 const SOON: Duration = Duration::from_millis(5);
 /// Bytes of the word's page.
 const PAGE_BYTES: usize = abi::map::PAGE as usize;
-/// uapi/linux/rseq.h; the C library registers at least 32 bytes, and at most what fits in a few cache lines.
-const RSEQ_UNREGISTER: u64 = 1;
-const RSEQ_SIGNATURE: u64 = 0x5305_3053;
-const RSEQ_BYTES: std::ops::RangeInclusive<u64> = 32..=512;
 
 /// A child that is being made.
 #[derive(Debug)]
@@ -38,14 +27,15 @@ pub struct Job {
     /// What it has to do.
     pub script: Script,
     exit_signal: u64,
-    vfork: bool,
+    /// The parent thread waits until the child has called exec or ended.
+    pub vfork: bool,
     wants_pidfd: bool,
     /// The child's word ([`stage::run`]).
     shared: Shared,
     /// Its process id, which Linux writes before the child runs.
     pid: AtomicU32,
     pidfd: AtomicI32,
-    /// The nursery is done: for vfork, the child has called exec or ended.
+    /// The forker is done: for vfork, the child has called exec or ended.
     over: Mutex<bool>,
     changed: Condvar,
 }
@@ -85,16 +75,16 @@ impl Job {
     /// What clone(2) says, or what the child could not do.
     pub fn wait_ready(&self) -> Result<u32, Errno> {
         loop {
-            let said = self.shared.word().load(Ordering::Acquire);
+            let word = self.shared.word().load(Ordering::Acquire);
             let pid = self.pid.load(Ordering::Acquire);
-            if said & FAILED != 0 {
+            if word & FAILED != 0 {
                 if pid != 0 {
                     reap(pid);
                 }
-                return Err(Errno((said & !FAILED) as u16));
+                return Err(Errno((word & !FAILED) as u16));
             }
             // One that was killed was there nevertheless.
-            if said != UNDER_WAY || (pid != 0 && has_died(pid)) {
+            if word != UNDER_WAY || (pid != 0 && has_died(pid)) {
                 return Ok(pid);
             }
             self.wait_word();
@@ -102,7 +92,7 @@ impl Job {
     }
 
     fn wait_word(&self) {
-        let time = [0u64, u64::from(LOOK.subsec_nanos())];
+        let time = [0u64, u64::from(POLL.subsec_nanos())];
         let args = [
             self.shared.address(),
             libc::FUTEX_WAIT as u64,
@@ -126,21 +116,21 @@ impl Job {
     /// Waits until the child has called exec or ended.
     ///
     /// # Errors
-    /// EINTR when `gave_up` says so.
+    /// EINTR when `gave_up` is true.
     pub fn wait_over(&self, gave_up: impl Fn() -> bool) -> Result<(), Errno> {
         let mut over = lock(&self.over);
         while !*over {
             if gave_up() {
                 return Err(Errno::EINTR);
             }
-            let waited = self.changed.wait_timeout(over, LOOK);
+            let waited = self.changed.wait_timeout(over, POLL);
             over = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         Ok(())
     }
 
     /// Forks. For vfork, returns when the child has called exec or ended.
-    fn carry_out(&self) {
+    pub fn carry_out(&self) {
         let ret = self.clone_child();
         if ret == 0 {
             // SAFETY: 1. This is the child, which the code that follows never runs in. 2. The steps are complete: they live
@@ -223,103 +213,4 @@ fn wait(pid: u32, info: &mut [u64; 16], options: i32) -> i64 {
     let args = [u64::from(libc::P_PID), pid.into(), to, options as u64, 0, 0];
     // SAFETY: 1. Linux writes a siginfo_t, 128 bytes.
     unsafe { stub::syscall(libc::SYS_waitid as u64, &args) }
-}
-
-/// Who forks for the workers.
-#[derive(Debug, Default)]
-pub struct Nursery {
-    queue: Mutex<Queue>,
-    work: Condvar,
-    there: AtomicBool,
-}
-
-#[derive(Debug, Default)]
-struct Queue {
-    jobs: VecDeque<Arc<Job>>,
-    /// Threads that wait for a job.
-    idle: usize,
-}
-
-impl Nursery {
-    /// Starts its first thread; the caller is not in the filter yet.
-    ///
-    /// # Errors
-    /// What Linux says.
-    pub fn start(rank: &'static Rank) -> io::Result<()> {
-        rank.children.nursery.there.store(true, Ordering::SeqCst);
-        start_thread(rank)
-    }
-
-    /// Whether it has been started.
-    pub fn is_there(&self) -> bool {
-        self.there.load(Ordering::SeqCst)
-    }
-
-    /// Has a child made.
-    pub fn begin(&self, job: Arc<Job>) {
-        lock(&self.queue).jobs.push_back(job);
-        self.work.notify_one();
-    }
-
-    fn next(&self) -> (Arc<Job>, bool) {
-        let mut queue = lock(&self.queue);
-        queue.idle += 1;
-        loop {
-            if let Some(job) = queue.jobs.pop_front() {
-                queue.idle -= 1;
-                return (job, queue.idle == 0);
-            }
-            queue = self
-                .work
-                .wait(queue)
-                .unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-}
-
-fn start_thread(rank: &'static Rank) -> io::Result<()> {
-    let builder = thread::Builder::new()
-        .name("nursery".into())
-        .stack_size(STACK_BYTES);
-    let started = builder.spawn(move || serve(rank));
-    started.map(|_| ()).map_err(|_| io::Errno::AGAIN)
-}
-
-fn serve(rank: &'static Rank) {
-    // A child starts with this mask, and has handlers before it has the program's memory.
-    signals::mask(How::Set, signals::ALL);
-    leave_restartable_sequences();
-    loop {
-        let (job, last) = rank.children.nursery.next();
-        // A thread that waits for a vfork child does not fork meanwhile.
-        if job.vfork && last {
-            let _ = start_thread(rank);
-        }
-        job.carry_out();
-    }
-}
-
-/// The C library has registered an area for this thread, which a child would inherit and Linux write to after it is gone.
-fn leave_restartable_sequences() {
-    // SAFETY: 1. The name is a C string. 2. The symbol, if there is one, is a ptrdiff_t that never changes.
-    let offset = unsafe {
-        let offset = libc::dlsym(libc::RTLD_DEFAULT, c"__rseq_offset".as_ptr());
-        offset.cast::<isize>().as_ref().copied()
-    };
-    let Some(offset) = offset else {
-        return; // nor an area
-    };
-    let thread_pointer: u64;
-    // SAFETY: 1. On x86-64 the first word of the thread's control block is its own address (System V ABI, TLS).
-    unsafe {
-        std::arch::asm!("mov {}, fs:0", out(reg) thread_pointer, options(nostack, readonly, preserves_flags))
-    };
-    let area = thread_pointer.wrapping_add_signed(offset as i64);
-    for len_bytes in RSEQ_BYTES.step_by(4) {
-        let args = [area, len_bytes, RSEQ_UNREGISTER, RSEQ_SIGNATURE, 0, 0];
-        // SAFETY: 1. Linux drops the area; the C library does not look at it here.
-        if unsafe { stub::syscall(libc::SYS_rseq as u64, &args) } == 0 {
-            return;
-        }
-    }
 }
