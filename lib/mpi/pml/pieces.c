@@ -34,7 +34,7 @@ bool pieces_write(struct peer *p, struct request *send)
         unsigned stores = send->start ? stores_choose(&p->out, bytes) : 0;
         uint64_t began = stores_begin(stores);
         bytes = request_pack(send, room, bytes, stores);
-        l->kind = LINE_PIECE;
+        line_name(l, LINE_PIECE, ROUTE_NONE);
         l->stores = (uint8_t)stores;
         l->receiver = send->partner;
         l->bytes = bytes;

@@ -44,19 +44,31 @@ bool stores_take_turn(struct peer *p)
     return ++p->direct_sends % ONE_OF == 0;
 }
 
+static bool is_counted(size_t bytes)
+{
+    return bytes >= TIMED_LEAST_BYTES && !job.crowded;
+}
+
+/** Would stores_choose now have the data timed? */
+bool stores_are_timed(const struct channel_end *out, size_t bytes)
+{
+    unsigned round = round_in_cycle(out);
+    return is_counted(bytes) && round != out->timed && round != TRIAL && round != TRIAL + TRIAL_ROUNDS;
+}
+
 /** STORES_ flags for data that goes to channel_room. */
 unsigned stores_choose(struct channel_end *out, size_t bytes)
 {
     if (bytes < PAST_LEAST_BYTES)
         return 0;
-    unsigned stores = stores_now(out), round = round_in_cycle(out);
-    if (bytes < TIMED_LEAST_BYTES || job.crowded)
+    unsigned stores = stores_now(out);
+    if (!is_counted(bytes))
         return stores;
+    if (stores_are_timed(out, bytes))
+        stores |= STORES_TIMED;
+    out->timed = round_in_cycle(out);
     out->long_bytes += bytes;
-    if (round == out->timed)
-        return stores;
-    out->timed = round;
-    return round == TRIAL || round == TRIAL + TRIAL_ROUNDS ? stores : stores | STORES_TIMED;
+    return stores;
 }
 
 static uint32_t cost(const struct channel_end *out, unsigned stores)
