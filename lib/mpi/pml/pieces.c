@@ -6,10 +6,10 @@
 #include "pml_smartmap.h"
 
 /** Under the lock: its receiver wants pieces. */
-void pieces_asked(struct request *send)
+void pieces_cleared(struct request *send)
 {
     request_answered(send);
-    send_queue(send, ERRAND_PIECES);
+    send_queue(send, STEP_PIECES);
 }
 
 /** Short enough that the receiver empties one while the next is written. */

@@ -10,7 +10,7 @@
  *           is there; as a short one it is gone from the sender's buffer when the
  *           send returns
  *   long    the address of the data: the receiver copies it and answers DONE.
- *           Where it cannot read it, or both sides wait, it may answer ASK and gets
+ *           Where it cannot read it, or both sides wait, it may answer CLEAR (to send) and gets
  *           the data in PIECES
  *
  * Which of several ways the data goes is the message's route (route.h).
@@ -60,7 +60,7 @@ enum {
     STORES_TIMED = 2,       /* both sides measure what it costs them */
 };
 
-enum line_kind { LINE_MESSAGE, LINE_DONE, LINE_ASK, LINE_PIECE };
+enum line_kind { LINE_MESSAGE, LINE_DONE, LINE_CLEAR, LINE_PIECE };
 
 /** One message or answer in a channel; the further lines of a short message are all data. */
 struct line {
@@ -91,7 +91,7 @@ static inline unsigned short_lines(size_t bytes)
     return (unsigned)((bytes + sizeof(struct line) - LINE_DATA_BYTES + LINE_BYTES - 1) / LINE_BYTES);
 }
 
-/** What every line says of itself. */
+/** What every line has. */
 static inline void line_name(struct line *l, enum line_kind kind, enum route way)
 {
     l->kind = (uint8_t)kind;
@@ -130,7 +130,7 @@ struct channel_end {
     uint64_t room;                  /* the writer's: where channel_room was, from `byte` on */
     uint64_t followed;              /* the writer's: what it wrote, or saw, as bytes_written */
     unsigned waits;                 /* job.waits when it last wrote into the ring of bytes */
-    uint64_t lines_read, bytes_read; /* as last seen of the receiver, or told by it */
+    uint64_t lines_read, bytes_read; /* as last read of the receiver's words; the reader's: as last published there */
     uint64_t written_past;           /* the reader's: lines before it are given back as they are */
     /* The writer's (stores.c): */
     uint32_t write_cost[2]; /* by STORES_PAST_CACHES, ticks of 16 lines; 0: not known */
@@ -162,21 +162,21 @@ struct comm {
 };
 
 /** What a request is to write into its peer's channel next. */
-enum errand { ERRAND_SEND, ERRAND_DONE, ERRAND_ASK, ERRAND_PIECES };
+enum step { STEP_SEND, STEP_DONE, STEP_CLEAR, STEP_PIECES };
 
 struct request {
     ompi_request_t super;
     struct match_item match; /* of a receive, while it is posted */
     struct request *next;    /* in a queue */
     struct request *before, *after; /* in peer.awaiting */
-    enum errand errand;
+    enum step step;
     bool receive, posted;
     bool awaits;      /* it is in peer.awaiting */
     bool borrowed;    /* of a blocking call: holds no references */
     bool finished;    /* we are done with it (not: the user) */
     bool free_called; /* released as soon as it is finished */
     bool prepared;    /* the convertor is in use */
-    bool by_blocks;   /* `blocks` says where the data lies */
+    bool by_blocks;   /* the data lies as `blocks` has it */
     mca_pml_base_send_mode_t mode;
     void *buffer;
     size_t count;
@@ -224,7 +224,7 @@ struct job {
     struct peer *peer;
     struct line **awaited;   /* the next from each of them */
     bool queued;             /* something may wait for room in a channel to one of them */
-    bool untold;             /* something is read that its sender has not been told of */
+    bool unnotified;         /* something is read that its sender has not been notified of */
     unsigned waits;          /* how often we have begun to find nothing */
     bool waiting;            /* we have found nothing since */
     struct match_table posted, unexpected;
@@ -257,7 +257,7 @@ void job_leave(void);
 /* lost.c */
 void job_find_lost(void);
 void job_watch_windows(void);
-bool job_is_dead(const struct peer *p, unsigned looks);
+bool job_is_dead(const struct peer *p, unsigned polls);
 bool job_lost_source(const struct comm *c, int rank);
 
 /* comm.c */
@@ -298,7 +298,7 @@ static inline void leave(void)
         smartmap_run_deferred(list);
 }
 
-/* channel.c: room is looked for first, so what begins can be finished */
+/* channel.c: room is found first, so what begins can be finished */
 bool channel_adjoins(const struct channel_end *out, unsigned lines);
 struct line *channel_lines(struct channel_end *out, unsigned lines);
 char *channel_message_room(struct channel_end *out, size_t bytes);
@@ -349,7 +349,7 @@ int smartmap_start(size_t count, ompi_request_t **requests);
 
 /* send.c */
 int send_start(struct request *r);
-void send_queue(struct request *r, enum errand errand);
+void send_queue(struct request *r, enum step step);
 void send_queued(struct peer *peer);
 int smartmap_isend_init(const void *, size_t, ompi_datatype_t *, int, int,
                         mca_pml_base_send_mode_t, ompi_communicator_t *, ompi_request_t **);
@@ -365,7 +365,7 @@ bool write_long(struct peer *p, struct request *r);
 
 /* pieces.c */
 bool pieces_write(struct peer *p, struct request *send);
-void pieces_asked(struct request *send);
+void pieces_cleared(struct request *send);
 bool pieces_read(struct request *r, const char *data, size_t bytes);
 
 /* receive.c */

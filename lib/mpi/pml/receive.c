@@ -48,19 +48,19 @@ static bool copy_rest(struct request *r, const struct incoming *m)
     return true;
 }
 
-/** Long data: who gets pieces asks for them before it copies the head. */
+/** Long data: who gets pieces is ready for them before it copies the head. */
 static void receive_long(struct request *r, const struct incoming *m)
 {
     size_t head = m->head < r->bytes ? m->head : r->bytes;
-    bool asks = head < r->bytes && !job.peer[m->node].lost && route_in_pieces(m->route, r->borrowed);
-    if (asks)
-        send_queue(r, ERRAND_ASK);
+    bool in_pieces = head < r->bytes && !job.peer[m->node].lost && route_in_pieces(m->route, r->borrowed);
+    if (in_pieces)
+        send_queue(r, STEP_CLEAR);
     uint64_t began = stores_begin(m->stores);
     if (head > 0)
         request_unpack(r, m->data, head);
     stores_read(&job.peer[m->node].in, head, m->stores, began);
-    if (!asks)
-        send_queue(r, head == r->bytes || copy_rest(r, m) ? ERRAND_DONE : ERRAND_ASK);
+    if (!in_pieces)
+        send_queue(r, head == r->bytes || copy_rest(r, m) ? STEP_DONE : STEP_CLEAR);
 }
 
 /** More than `have` bytes of data that is being written, for which it waits; `have`: the sender died. */
@@ -69,8 +69,8 @@ static __attribute__((noinline)) size_t await_arrival(const struct incoming *m, 
     const struct peer *p = &job.peer[m->node];
     size_t first = route_first(m->route, m->bytes), bytes = channel_written(&p->in, m->bytes, first);
     bool dead = false;
-    for (unsigned looks = 1; bytes == have && !dead; looks++) {
-        dead = job_is_dead(p, looks);
+    for (unsigned polls = 1; bytes == have && !dead; polls++) {
+        dead = job_is_dead(p, polls);
         bytes = channel_written(&p->in, m->bytes, first);
     }
     return bytes;
@@ -130,7 +130,7 @@ static void receive_message(struct request *r, const struct incoming *m)
     else if (!copy_offered(r, m) && !copy_arriving(r, m))
         request_finish(r, MPI_ERR_OTHER);
     else if (m->sender)
-        send_queue(r, ERRAND_DONE);
+        send_queue(r, STEP_DONE);
     else
         request_finish(r, status->MPI_ERROR);
 }
@@ -143,13 +143,13 @@ void receive_take(struct request *r, struct arrival *a)
 }
 
 /** Not by opal_output, which would need memory itself. */
-static void say_out_of_memory(void)
+static void report_out_of_memory(void)
 {
     char text[128];
     int bytes = snprintf(text, sizeof text, "pml/smartmap: local rank %d: out of memory for messages "
                          "that no receive takes; %zu wait\n", smartmap_rank(), job.unexpected.items);
     if (write(STDERR_FILENO, text, (size_t)bytes) < 0)
-        return; /* nowhere to say it */
+        return; /* nowhere to report it */
 }
 
 /** No receive takes it yet: keep it, with its data. */
@@ -159,7 +159,7 @@ static void keep(const struct incoming *m)
     size_t bytes = is_long ? m->head : m->bytes;
     struct arrival *a = malloc(sizeof *a + bytes);
     if (!a) {
-        say_out_of_memory();
+        report_out_of_memory();
         ompi_mpi_abort(&ompi_mpi_comm_world.comm, MPI_ERR_NO_MEM);
         return;
     }
@@ -244,10 +244,10 @@ bool receive_line(int node, const struct line *l)
     case LINE_DONE:
         request_finish(send, OMPI_SUCCESS);
         break;
-    case LINE_ASK:
+    case LINE_CLEAR:
         send->partner = l->receiver;
         send->bytes = l->bytes;
-        pieces_asked(send);
+        pieces_cleared(send);
         break;
     case LINE_PIECE:
         return piece_line(&job.peer[node].in, l);

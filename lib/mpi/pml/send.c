@@ -21,44 +21,44 @@ static bool write_send(struct peer *p, struct request *r)
     return true;
 }
 
-/** DONE ends both requests; ASK lets the sender begin with pieces. */
+/** DONE ends both requests; CLEAR lets the sender begin with pieces. */
 static bool write_answer(struct peer *p, struct request *r)
 {
     struct line *l = channel_lines(&p->out, 1);
     if (!l)
         return false;
-    line_name(l, r->errand == ERRAND_DONE ? LINE_DONE : LINE_ASK, ROUTE_NONE);
+    line_name(l, r->step == STEP_DONE ? LINE_DONE : LINE_CLEAR, ROUTE_NONE);
     l->sender = r->partner;
     l->receiver = (uint64_t)r;
     l->bytes = r->bytes;
     channel_post(&p->out, l, 1, 0);
-    if (r->errand == ERRAND_DONE)
+    if (r->step == STEP_DONE)
         request_finish(r, r->super.req_status.MPI_ERROR);
     else
         request_await(r);
     return true;
 }
 
-static bool run_errand(struct peer *p, struct request *r)
+static bool run_step(struct peer *p, struct request *r)
 {
-    switch (r->errand) {
-    case ERRAND_SEND: return write_send(p, r);
-    case ERRAND_PIECES: return pieces_write(p, r);
+    switch (r->step) {
+    case STEP_SEND: return write_send(p, r);
+    case STEP_PIECES: return pieces_write(p, r);
     default: return write_answer(p, r);
     }
 }
 
-/** Under the lock: write what `errand` says, now or when there is room. */
-void send_queue(struct request *r, enum errand errand)
+/** Under the lock: do this step, now or when there is room. */
+void send_queue(struct request *r, enum step step)
 {
     struct peer *p = &job.peer[r->node];
-    r->errand = errand;
+    r->step = step;
     r->next = NULL;
     if (OPAL_UNLIKELY(p->lost)) {
         request_finish(r, MPI_ERR_OTHER);
         return;
     }
-    if (!p->first && run_errand(p, r))
+    if (!p->first && run_step(p, r))
         return;
     job.queued = true;
     if (p->last)
@@ -73,7 +73,7 @@ void send_queued(struct peer *p)
 {
     for (struct request *r; (r = p->first) != NULL;) {
         struct request *next = r->next; /* a finished request uses it otherwise */
-        if (!run_errand(p, r))
+        if (!run_step(p, r))
             return;
         p->first = next;
         if (!next)
@@ -135,7 +135,7 @@ static int start_buffered(struct request *r)
     request_prepare(carrier, true);
     carrier->copy = copy;
     carrier->free_called = true;
-    send_queue(carrier, ERRAND_SEND);
+    send_queue(carrier, STEP_SEND);
     request_finish(r, OMPI_SUCCESS);
     return OMPI_SUCCESS;
 }
@@ -148,7 +148,7 @@ int send_start(struct request *r)
     enter();
     struct peer *p = &job.peer[r->node];
     if (r->mode != MCA_PML_BASE_SEND_BUFFERED || p->lost)
-        send_queue(r, ERRAND_SEND);
+        send_queue(r, STEP_SEND);
     else if (r->bytes <= job.sizes.medium_bytes && !p->first && write_send(p, r))
         ; /* it is gone from the user's buffer */
     else

@@ -6,7 +6,7 @@
  * Which holds depends on the machine and on where the processes run, and a virtual
  * machine moves them.  So both sides measure it once in a round: as many bytes as a ring has,
  * of data that is long enough.  In some of CYCLE rounds the sender tries the other stores; the
- * first of these does not tell, for it meets lines that the former stores have left in some cache.
+ * first of these does not count, for it meets lines that the former stores have left in some cache.
  */
 #include "copy.h"
 #include "pml_smartmap.h"

@@ -16,7 +16,7 @@ static void address_line(struct line *l, enum route way, const struct comm *c, i
 }
 
 /*
- * The receiver looks at a line all the time, which takes it from us.  So a line is
+ * The receiver polls a line all the time, which takes it from us.  So a line is
  * written at the end, and at once: between its first store and its last none goes elsewhere.
  */
 
@@ -69,7 +69,7 @@ static inline __attribute__((always_inline)) enum route choose_route(struct peer
 /** Its receiver copies what was offered: until it has done so, or died. */
 static void await_copied(struct peer *p)
 {
-    for (unsigned looks = 1; !channel_is_copied(&p->out) && !job_is_dead(p, looks); looks++)
+    for (unsigned polls = 1; !channel_is_copied(&p->out) && !job_is_dead(p, polls); polls++)
         ;
 }
 

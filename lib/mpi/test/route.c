@@ -86,7 +86,7 @@ static enum route expected(size_t bytes, unsigned facts, size_t medium_bytes)
     return ROUTES;
 }
 
-/** Its sender looks where data lies only where that decides; it sends what its receiver takes. */
+/** Where data lies is found out only where that decides; what is sent is possible. */
 static void check(size_t bytes, unsigned facts, size_t medium_bytes)
 {
     struct message m = message_of(bytes, facts, medium_bytes), elsewhere = m, measured = m;
