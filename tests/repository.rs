@@ -68,6 +68,9 @@ const CIRCLES: &[(&str, usize)] = &[
 /// Longest source file; most are far shorter.
 const MOST_LINES: usize = 400;
 
+/// Longest file of C.
+const MOST_LINES_OF_C: usize = 400;
+
 #[test]
 fn crates_depend_on_each_other_as_designed() {
     let allowed: BTreeMap<_, _> = EDGES.iter().copied().collect();
@@ -230,6 +233,16 @@ fn files_are_short() {
     for (path, text) in source::files("rs") {
         let lines = text.lines().count();
         assert!(lines <= MOST_LINES, "{path}: {lines} lines; split it");
+    }
+}
+
+#[test]
+fn files_of_c_are_short() {
+    let files: Vec<_> = ["c", "h"].into_iter().flat_map(source::files).collect();
+    assert!(files.len() > 200, "only {} files", files.len());
+    for (path, text) in files {
+        let lines = text.lines().count();
+        assert!(lines <= MOST_LINES_OF_C, "{path}: {lines} lines; split it");
     }
 }
 

@@ -55,7 +55,7 @@ const SLEEPERS: &[(&str, usize)] = &[
     ("tests/programs/bad/endless.c", 1),       // never ends
     ("tests/programs/bad/rank_ends.c", 2),     // to be ended; polls
     ("tests/programs/children/execs.c", 1),    // a missing wait for it is found out
-    ("tests/programs/children/replaced.c", 1), // to be ended
+    ("tests/programs/children/replaced.h", 1), // to be ended
     ("tests/programs/common/settle.h", 1),     // polls
     ("tests/programs/effects/of_signals.c", 4), // a clock stands still; nothing comes; sleeping
     ("tests/programs/fp/control_words.c", 1),  // a system call like others, as the next two
@@ -64,7 +64,7 @@ const SLEEPERS: &[(&str, usize)] = &[
     ("tests/programs/threads/c11_threads.c", 1), // sleeping
     ("tests/programs/threads/cancel.c", 3), // to be cancelled; to be joined; a point where it could be
     ("tests/programs/threads/ends.c", 1),   // to be ended
-    ("tests/programs/threads/posix_timers.c", 1), // to be interrupted
+    ("tests/programs/threads/posix_timers_process.c", 1), // to be interrupted
     ("tests/programs/threads/shipped.c", 1), // sleeping
     ("tests/programs/threads/fatal_signals.c", 1), // to be interrupted, as the next
     ("tests/programs/threads/signal_waits.c", 1),

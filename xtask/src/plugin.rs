@@ -69,7 +69,10 @@ fn try_build() -> Result<Built> {
             .arg(&folder)
             .arg("-o")
             .arg(&library)
-            .args(["plugin.c", "model.c", "pages.c", "irqs.c"].map(|name| from.join(name))),
+            .args(
+                ["plugin.c", "output.c", "model.c", "pages.c", "irqs.c"]
+                    .map(|name| from.join(name)),
+            ),
     )?;
     if let Some(complaint) = refusal(&library)? {
         fs::remove_file(&library)?;

@@ -6,7 +6,7 @@
  * If one of them cannot (other version, window refused), all of them fall back.
  *
  * Freeing a communicator does not synchronise its ranks, so a control block
- * outlives it in `limbo` until every peer has freed its side too, or died.
+ * is retired, and freed when every peer has freed its side too, or died (deferred free).
  */
 #include "sent.h"
 #include "team.h"
@@ -26,22 +26,22 @@ struct hello {
     struct tunables use; /* all must take the same ways */
 };
 
-static void say_hello(struct hello *h, const struct team *t)
+static void fill_hello(struct hello *h, const struct team *t)
 {
     *h = (struct hello){ (uint64_t)t->own, smartmap_rank(), (int32_t)getpid(), SMARTMAP_ABI,
                          PROTOCOL, t->use };
 }
 
-struct farewell {
-    struct farewell *next;
+struct retired {
+    struct retired *next;
     int size, rank;
     struct control *own;
     struct control **peer;
     int *node_rank;
 };
 
-static struct farewell *limbo;
-static pthread_mutex_t limbo_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct retired *retired;
+static pthread_mutex_t retired_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void free_control(struct control *control)
 {
@@ -49,7 +49,7 @@ static void free_control(struct control *control)
     free((void *)((uintptr_t)control / PAGE_BYTES * PAGE_BYTES));
 }
 
-static bool all_gone(const struct farewell *f)
+static bool all_gone(const struct retired *f)
 {
     for (int r = 0; r < f->size; r++)
         if (r != f->rank && smartmap_alive(f->node_rank[r]) &&
@@ -58,7 +58,7 @@ static bool all_gone(const struct farewell *f)
     return true;
 }
 
-static void release(struct farewell *f)
+static void release(struct retired *f)
 {
     free_control(f->own);
     free(f->peer);
@@ -66,11 +66,11 @@ static void release(struct farewell *f)
     free(f);
 }
 
-static void empty_limbo(void)
+static void free_retired(void)
 {
-    pthread_mutex_lock(&limbo_lock);
-    for (struct farewell **link = &limbo; *link;) {
-        struct farewell *f = *link;
+    pthread_mutex_lock(&retired_lock);
+    for (struct retired **link = &retired; *link;) {
+        struct retired *f = *link;
         if (all_gone(f)) {
             *link = f->next;
             release(f);
@@ -78,23 +78,23 @@ static void empty_limbo(void)
             link = &f->next;
         }
     }
-    pthread_mutex_unlock(&limbo_lock);
+    pthread_mutex_unlock(&retired_lock);
 }
 
-static void enter_limbo(struct team *t)
+static void retire(struct team *t)
 {
-    struct farewell *f = malloc(sizeof *f);
+    struct retired *f = malloc(sizeof *f);
     struct control *own = t->own;
     atomic_store(&own->gone, 1);
     t->own = NULL;
     if (!f)
         return; /* the block stays allocated: peers may still read it */
-    *f = (struct farewell){ .size = t->size, .rank = t->rank, .own = own,
+    *f = (struct retired){ .size = t->size, .rank = t->rank, .own = own,
                             .peer = t->peer, .node_rank = t->node_rank };
-    pthread_mutex_lock(&limbo_lock);
-    f->next = limbo;
-    limbo = f;
-    pthread_mutex_unlock(&limbo_lock);
+    pthread_mutex_lock(&retired_lock);
+    f->next = retired;
+    retired = f;
+    pthread_mutex_unlock(&retired_lock);
     t->peer = NULL;
     t->node_rank = NULL;
 }
@@ -108,7 +108,7 @@ void team_start(struct team *t, int rank, int size)
 void team_end(struct team *t)
 {
     if (t->state == TEAM_READY)
-        enter_limbo(t);
+        retire(t);
     free_control(t->own);
     free(t->peer);
     free(t->node_rank);
@@ -165,13 +165,13 @@ bool team_meet(struct team *t, port_comm_t comm)
     if (t->state == TEAM_FALLBACK)
         return false;
     t->state = TEAM_FALLBACK; /* until all agree */
-    empty_limbo();
+    free_retired();
     struct hello *hello = calloc((size_t)t->size, sizeof *hello), mine = { 0 };
     int *agreed = calloc((size_t)t->size, sizeof *agreed);
     if (!hello || !agreed)
         smartmap_abort(comm);
     if (create_control(t))
-        say_hello(&mine, t);
+        fill_hello(&mine, t);
     int error = smartmap_gather_plainly(t, comm, &mine, sizeof mine, hello);
     int met = error == MPI_SUCCESS && t->own && meet_peers(t, hello);
     error = smartmap_gather_plainly(t, comm, &met, sizeof met, agreed);
@@ -181,7 +181,7 @@ bool team_meet(struct team *t, port_comm_t comm)
     free(hello);
     free(agreed);
     if (!all && t->rank == 0)
-        smartmap_tell_fallback(comm);
+        smartmap_report_fallback(comm);
     if (!all)
         return false;
     t->crowded = smartmap_is_crowded();

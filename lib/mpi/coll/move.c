@@ -24,8 +24,8 @@ struct posting {
     void *temporary;
     bool held; /* others read our memory outside the slot, or write to it */
     const struct slot *gives; /* our slot, if it is a SLOT_GIVES */
-    const struct slot *placed; /* the same, if its entries tell of the user's memory */
-    const struct slot *given; /* the same, if others read in place what it says, and we only wait */
+    const struct slot *placed; /* the same, if its entries are places in the user's memory */
+    const struct slot *given; /* the same, if others read in place what it names, and we only wait */
 };
 
 static int entries_of(const struct team *t, const struct exchange *x)
@@ -204,7 +204,7 @@ static inline __attribute__((always_inline)) void fetch_given(
     }
 }
 
-/** Post our contribution; on failure the slot tells the readers. */
+/** Post our contribution; on failure the readers find that in the slot. */
 static int post(struct team *t, const struct exchange *x, struct posting *p)
 {
     struct slot *slot;

@@ -15,7 +15,7 @@
 
 enum { EXCHANGED_BYTES = 4096 };
 
-/** The slot in which rank `rank` told where its result lies; NULL: nowhere. */
+/** The slot in which rank `rank` has put where its result lies; NULL: nowhere. */
 static const struct slot *result_of(const struct reduction *d, int rank)
 {
     const struct slot *slot;
@@ -48,7 +48,7 @@ static bool allreduce_divides(const struct reduction *d)
     return goes_parallel(d) && (d->t->size > 2 || d->span > (size_t)64 << 20);
 }
 
-/** Of two ranks, when the operands are collected: both say the same.  With a piece for each. */
+/** Of two ranks, when the operands are collected: the same on both.  With a piece for each. */
 static bool fresh_in_both(const struct reduction *d, const void *published)
 {
     return d->t->size == 2 && d->count > LINE_BYTES && d->fresh && published && result_of(d, 1 - d->t->rank);

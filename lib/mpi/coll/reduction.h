@@ -30,7 +30,7 @@ struct reduction {
     struct entry given; /* our operand, if it is read in place; else empty */
     bool fresh;   /* it is, and all peers' whose slots were read: slot.fresh */
     bool divided; /* each rank folds a piece: where one fails, all do */
-    bool keeps;   /* nobody else reads what we fold: lines of fresh operands are kept */
+    bool keeps;   /* no other rank reads what we fold: lines of fresh operands are kept */
     bool kept[SMARTMAP_MAX_RANKS]; /* whose they are, of those that were collected */
     const char *operand[SMARTMAP_MAX_RANKS];
     void *fetched[SMARTMAP_MAX_RANKS]; /* copies of far operands; NULL: none */

@@ -93,7 +93,7 @@ int smartmap_slot_read(struct team *t, int rank, const struct slot **slot)
     return error;
 }
 
-/** So much at least is looked at by itself. */
+/** So much at least is polled by itself. */
 enum { FRESH_LEAST_BYTES = 1024 };
 
 static bool may_be_kept(const struct team *t)

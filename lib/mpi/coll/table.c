@@ -7,7 +7,7 @@
  *
  *     RANKS INLINE_BYTES ONE_WAY_BYTES PARALLEL_BYTES PUT_BYTES
  *
- * A communicator takes the last row that asks for no more ranks than it has.
+ * A communicator takes the last row for no more ranks than it has.
  */
 #include "team.h"
 
@@ -44,7 +44,7 @@ static bool parse(const char *line, struct row *row)
            t->put_bytes >= 0;
 }
 
-/** All rows of a file; `line` tells where it went wrong. */
+/** All rows of a file; `line`: where it went wrong. */
 static size_t read_rows(FILE *file, struct row *to, int *line)
 {
     char text[256];
@@ -60,7 +60,7 @@ static size_t read_rows(FILE *file, struct row *to, int *line)
     return count;
 }
 
-/** Take the rows of a file; if they are bad, say so once and keep ours. */
+/** Take the rows of a file; if they are bad, one line reports it and ours stay. */
 void smartmap_read_table(const char *path)
 {
     struct row found[MAX_ROWS];

@@ -16,7 +16,7 @@
  * A collective then is: post my slot; wait for the slots I read from, and
  * copy; store done; and, only if others read my user's buffer in place, or put
  * into it, wait for their done.  A slot is reused SLOTS collectives later, once
- * all peers' `done` shows that nobody can still be reading it.
+ * all peers' `done` shows that no rank can still be reading it.
  *
  * Nothing here knows which MPI it serves: port.h does, of openmpi/ or mpich/.
  */
@@ -64,7 +64,7 @@ struct entry {
     size_t bytes;
 };
 
-/** What lies outside of the owner's arena: readers ask Linux for it. */
+/** What lies outside of the owner's arena: readers copy it by process_vm_readv. */
 enum { FAR_DATA = 1, FAR_RESULT = 2 };
 
 struct slot {
@@ -103,7 +103,7 @@ struct team {
     int *node_rank;          /* each rank's SMARTMAP rank */
     pid_t *pid;              /* each rank's process */
     uint64_t *seen_done;     /* last value read of each rank's `done` */
-    struct sent_log *given;  /* what we let peers read in place; NULL: nobody may keep lines of it */
+    struct sent_log *given;  /* what we let peers read in place; NULL: no peer may keep lines of it */
 };
 
 /** What a collective returns that this cannot do, alike on all ranks. */
@@ -172,7 +172,7 @@ int smartmap_unpack(const struct buffer *b, const void *from, size_t bytes, bool
 
 /* types.c of the port: datatypes and operations as the MPI knows them */
 
-/** What elements of a datatype look like in memory. */
+/** How elements of a datatype lie in memory. */
 struct shape {
     ptrdiff_t extent, true_lb, true_extent;
     bool dense; /* elements without gaps, in the order of their bytes */
@@ -203,8 +203,8 @@ int smartmap_gather_plainly(struct team *t, port_comm_t comm, const void *mine, 
 void smartmap_abort(port_comm_t comm);
 /** Are there fewer CPUs than processes of this job here? */
 bool smartmap_is_crowded(void);
-/** Why a communicator falls back, where that is to be told. */
-void smartmap_tell_fallback(port_comm_t comm);
+/** Report that a communicator falls back, where that is wanted. */
+void smartmap_report_fallback(port_comm_t comm);
 
 /* data.c, sync.c, reduce.c, scan.c: the collectives */
 

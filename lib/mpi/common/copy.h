@@ -9,8 +9,8 @@
 #include <xmmintrin.h>
 
 /**
- * Before a peer is told of memory that it reads or writes in place: a program may have stored there past
- * its caches, and ordinary stores, ours that tell it, do not wait for that (Intel SDM vol. 1, 10.4.6.2).
+ * Before a peer is notified of memory that it reads or writes in place: a program may have stored there past
+ * its caches, and ordinary stores, ours that notify it, do not wait for that (Intel SDM vol. 1, 10.4.6.2).
  */
 static inline void order_streamed(void)
 {

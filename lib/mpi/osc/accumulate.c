@@ -3,11 +3,11 @@
  *
  * One element of up to 8 bytes is changed by one instruction (single.c); anything
  * else by one rank at a time, the target's folder (fold.c).  The two must not
- * meet.  Until somebody folds at a target, a rank says in `single` where it is
- * about to use its instruction, and then sees that nobody has folded there; who
- * folds there first says so, and then sees who is still at an instruction.  So
+ * meet.  Until a rank folds at a target, each announces in `single` where it is
+ * about to use its instruction, and then sees that no rank has folded there; the
+ * first that folds there announces that, and then sees which are still at an instruction.  So
  * ranks that use a counter together move its cache line only, and none waits for
- * one that has no CPU.  Once somebody has folded, all at that target take turns.
+ * one that has no CPU.  Once a rank has folded, all at that target take turns.
  *
  * Who has the target's exclusive lock is alone there.  Where threads are in use
  * those of a process take turns.
@@ -16,14 +16,14 @@
 
 #include <string.h>
 
-enum { FOLDED = 1u << 31 }; /* in `folder`, for ever: somebody has folded here */
+enum { FOLDED = 1u << 31 }; /* in `folder`, for ever: a rank has folded here */
 
 static bool is_alone(const smartmap_window_t *w, int target)
 {
     return w->target[target].lock == LOCK_EXCLUSIVE;
 }
 
-/** Wait until nobody folds at `target`. */
+/** Wait until no rank folds at `target`. */
 static SELDOM int await_folder(const smartmap_window_t *w, int target)
 {
     const _Atomic uint32_t *folder = &w->target[target].control->folder;
@@ -45,7 +45,7 @@ static void await_single(const smartmap_window_t *w, int rank, int target)
             return;
 }
 
-/** The first folder: from here on nobody begins an instruction there, and those that began end. */
+/** The first folder: from here on no rank begins an instruction there, and those that began end. */
 static SELDOM void await_singles(const smartmap_window_t *w, int target)
 {
     for (int r = 0; r < w->size; r++)
@@ -53,7 +53,7 @@ static SELDOM void await_singles(const smartmap_window_t *w, int target)
             await_single(w, r, target);
 }
 
-/** In place of what `before` says: FOLDED, or 0 for the first. */
+/** In place of `before`: FOLDED, or 0 for the first. */
 static bool try_to_fold(smartmap_window_t *w, int target, uint32_t before)
 {
     return atomic_compare_exchange_strong(&w->target[target].control->folder, &before,

@@ -1,6 +1,6 @@
 /*
- * Active target: MPI_Win_fence, and post, start, complete, wait.  Who has
- * something to tell writes it into the other's mail; who waits reads its own.
+ * Active target: MPI_Win_fence, and post, start, complete, wait.  Who notifies
+ * another writes into the other's mail; who waits reads its own.
  *
  * MPI's assertions are not used: all they could save is a store.
  */

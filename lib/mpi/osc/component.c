@@ -12,7 +12,7 @@ static int register_variables(void)
     mca_base_component_var_register(base, "enable", "false: windows are other components'",
                                     MCA_BASE_VAR_TYPE_BOOL, NULL, 0, 0, OPAL_INFO_LVL_5,
                                     MCA_BASE_VAR_SCOPE_READONLY, &c->enable);
-    mca_base_component_var_register(base, "verbose", "1: say which windows are ours, and why not",
+    mca_base_component_var_register(base, "verbose", "1: report which windows are ours, and why not",
                                     MCA_BASE_VAR_TYPE_INT, NULL, 0, 0, OPAL_INFO_LVL_5,
                                     MCA_BASE_VAR_SCOPE_READONLY, &c->verbose);
     return OMPI_SUCCESS;

@@ -11,11 +11,11 @@
  *   folder, single   keep accumulates of several elements and those of one apart
  *                    (accumulate.c)
  *   mail[r]          a line that only rank r writes: how many fences, posts and
- *                    completes it has told the owner, and whether it has or wants
+ *                    completes it has notified the owner of, and whether it has or wants
  *                    the owner's lock
  *
  * A rank waits on its own mail only.  So it may free its block when all others
- * have told it of their last fence, in MPI_Win_free.
+ * have notified it of their last fence, in MPI_Win_free.
  */
 #ifndef OSC_SMARTMAP_H
 #define OSC_SMARTMAP_H
@@ -51,7 +51,7 @@ struct mail {
 struct control {
     _Alignas(LINE_BYTES) _Atomic uint32_t tickets; /* drawn for the lock */
     _Atomic uint64_t turns; /* whose turn it is: shared (low half) and exclusive (high) */
-    _Alignas(LINE_BYTES) _Atomic uint32_t folder; /* who folds here: its rank + 1; 0: nobody has */
+    _Alignas(LINE_BYTES) _Atomic uint32_t folder; /* who folds here: its rank + 1; 0: no rank has */
     _Alignas(LINE_BYTES) _Atomic uint32_t single; /* the owner accumulates one element at
                                                      this rank - 1 */
     struct mail mail[];
@@ -69,7 +69,7 @@ struct target {
     enum lock lock; /* that we have there */
     bool unchecked; /* by MPI_MODE_NOCHECK: without a ticket */
     bool started;   /* it is in the group of MPI_Win_start */
-    uint64_t posts, completes; /* that we have told it */
+    uint64_t posts, completes; /* that we have notified it of */
     uint64_t posts_seen, completes_seen; /* of its, those we have waited for */
 };
 

@@ -97,7 +97,7 @@ static void release(smartmap_window_t *w, int target, enum lock kind)
     struct control *c = w->target[target].control;
     if (kind == LOCK_SHARED) {
         atomic_fetch_add(&c->turns, turns_of(0, 1));
-    } else { /* nobody else changes them */
+    } else { /* no other rank changes them */
         uint32_t next = exclusive_turn(atomic_load_explicit(&c->turns, memory_order_relaxed)) + 1;
         order_streamed();
         atomic_store_explicit(&c->turns, turns_of(next, next), memory_order_release);

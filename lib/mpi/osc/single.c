@@ -49,7 +49,7 @@ static uint64_t add(void *target, uint64_t value, size_t bytes)
         *expected = expected_;                                                           \
         swapped_;                                                                        \
     })
-/** Replaces what is `expected`, or says what there is instead. */
+/** Replaces what is `expected`, or returns what there is instead. */
 static bool swap(void *target, uint64_t *expected, uint64_t value, size_t bytes)
 {
     BY_SIZE(bytes, SWAP)

@@ -1,7 +1,7 @@
 /*
  * Making and freeing a window.
  *
- * Its ranks tell each other in MPI_Win_allocate or MPI_Win_create where their
+ * Its ranks exchange in MPI_Win_allocate or MPI_Win_create where their
  * memory and control block are, open each other's windows of SMARTMAP, and
  * agree.  If one of them cannot be reached (memory of a stack, static data or a
  * full arena, another version), the window becomes the component's that Open
@@ -92,7 +92,7 @@ static size_t control_bytes(const smartmap_window_t *w)
 }
 
 /** What we give to the window, if peers can reach it. */
-static struct hello say_hello(smartmap_window_t *w, void *base, size_t bytes, int unit, int flavor)
+static struct hello make_hello(smartmap_window_t *w, void *base, size_t bytes, int unit, int flavor)
 {
     struct hello none = { 0 };
     char *page = allocate_zeroed(PAGE_BYTES + control_bytes(w), &w->page);
@@ -171,7 +171,7 @@ static int select_other(ompi_win_t *win, void **base, size_t bytes, int unit,
                 : OMPI_ERR_NOT_SUPPORTED;
 }
 
-static void say(const smartmap_window_t *w, const char *what)
+static void report(const smartmap_window_t *w, const char *what)
 {
     if (mca_osc_smartmap_component.verbose && w->rank == 0)
         opal_output(0, "osc/smartmap: %s", what);
@@ -183,14 +183,14 @@ int smartmap_window_select(ompi_win_t *win, void **base, size_t bytes, int unit,
     bool no_locks = false;
     int given;
     smartmap_window_t *w = create(comm);
-    struct hello mine = say_hello(w, flavor == MPI_WIN_FLAVOR_CREATE ? *base : NULL, bytes, unit,
+    struct hello mine = make_hello(w, flavor == MPI_WIN_FLAVOR_CREATE ? *base : NULL, bytes, unit,
                                   flavor);
     if (!meet(w, &mine, comm)) {
-        say(w, "another component serves: not all ranks reach all of the window");
+        report(w, "another component serves: not all ranks reach all of the window");
         release(w);
         return select_other(win, base, bytes, unit, comm, info, flavor, model);
     }
-    say(w, "one-sided communication goes through windows");
+    report(w, "one-sided communication goes through windows");
     opal_info_get_bool(info, "no_locks", &no_locks, &given);
     if (no_locks)
         win->w_flags |= OMPI_WIN_NO_LOCKS;

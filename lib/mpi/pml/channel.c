@@ -1,8 +1,8 @@
 /*
  * Channels: a ring of cache lines and a ring of bytes, one writer, one reader.
  *
- * The writer learns from two words of the reader how far it has read, and asks
- * only when a ring seems full.  Positions count up; a line tells where its data lies in
+ * Two words of the reader show how far it has read; the writer loads them
+ * only when a ring seems full.  Positions count up; a line has where its data lies in
  * the ring of bytes, which never wraps within it.
  */
 #include "pml_smartmap.h"
@@ -104,7 +104,7 @@ void channel_post(struct channel_end *out, struct line *line, unsigned lines, si
 }
 
 /*
- * Of data that follows its line, channel.bytes_written says how much is in the ring.  Its writer moves
+ * Of data that follows its line, channel.bytes_written is how much is in the ring.  Its writer moves
  * that on, part by part.  A reader that copies data from where it lies instead sets COPYING, and
  * when it is done, moves it to the end.  So all comes into the ring, or the writer waits for the reader.
  */

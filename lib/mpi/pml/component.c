@@ -24,7 +24,7 @@ static int register_variables(void)
     mca_base_component_var_register(base, "enable", "false: messages go by ob1",
                                     MCA_BASE_VAR_TYPE_BOOL, NULL, 0, 0, OPAL_INFO_LVL_5,
                                     MCA_BASE_VAR_SCOPE_READONLY, &c->enable);
-    mca_base_component_var_register(base, "verbose", "1: say once why messages go by ob1",
+    mca_base_component_var_register(base, "verbose", "1: report once why messages go by ob1",
                                     MCA_BASE_VAR_TYPE_INT, NULL, 0, 0, OPAL_INFO_LVL_5,
                                     MCA_BASE_VAR_SCOPE_READONLY, &c->verbose);
     mca_base_component_var_register(base, "medium_bytes",

@@ -4,7 +4,7 @@
  * Before Open MPI's start-up fence a process that could take part leaves a card
  * with PMIx: its SMARTMAP rank, pid and block.  After it, where all have left
  * one, each opens the others' windows and writes its verdict into its block.
- * One that cannot reach another, or lacks a card or memory, says no.  So either
+ * One that cannot reach another, or lacks a card or memory, votes no.  So either
  * all read yes in all blocks, or each has said no, or reads a no, or cannot read
  * it, which is a no.
  */
@@ -29,7 +29,7 @@
 
 struct job job = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-static void say(const char *what)
+static void report(const char *what)
 {
     if (mca_pml_smartmap_component.verbose && job.self == 0)
         opal_output(0, "pml/smartmap: %s", what);
@@ -133,7 +133,7 @@ static bool reach_all(const uint64_t *blocks)
     return match_start(&job.posted) && match_start(&job.unexpected);
 }
 
-/** All have said yes; each does, or says no, before it goes on. */
+/** All have voted yes; each votes before it goes on. */
 static bool all_say_yes(void)
 {
     for (uint32_t node = 0; node < job.sizes.processes; node++) {
@@ -180,8 +180,8 @@ static bool read_cards(ompi_group_t *world, uint64_t *blocks)
 }
 
 /**
- * Transports bring only what other processes send.  They are looked at once for
- * eight times that our channels are; Open MPI looks at them each time again when
+ * Transports bring only what other processes send.  They are polled once for
+ * eight times that our channels are; Open MPI polls them each time again when
  * it meets further processes.
  */
 static void demote_transports(void)
@@ -200,7 +200,7 @@ void job_meet(ompi_communicator_t *world)
     job.id = OMPI_PROC_MY_NAME->jobid;
     job.self = (int)OMPI_PROC_MY_NAME->vpid;
     if (!job.block) {
-        say("ob1 serves: no arena (not preloaded, ulimit -v or -f, or memfd refused), several nodes, or ULFM");
+        report("ob1 serves: no arena (not preloaded, ulimit -v or -f, or memfd refused), several nodes, or ULFM");
         return;
     }
     uint64_t *blocks = calloc(job.sizes.processes, sizeof *blocks);
@@ -212,11 +212,11 @@ void job_meet(ompi_communicator_t *world)
     atomic_store(&job.block->verdict, met ? VERDICT_YES : VERDICT_NO);
     job.ready = met && all_say_yes();
     if (!job.ready) {
-        say(all ? "ob1 serves: not all processes reach each other, or their settings differ"
-                : "ob1 serves: a process has no arena or memory, or another version");
+        report(all ? "ob1 serves: not all processes reach each other, or their settings differ"
+                   : "ob1 serves: a process has no arena or memory, or another version");
         return;
     }
-    say("messages go through windows");
+    report("messages go through windows");
     job.crowded = is_crowded();
     job_watch_windows();
     demote_transports();

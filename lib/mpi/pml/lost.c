@@ -4,7 +4,7 @@
  *
  * On Linux a window outlasts its process.  On a node of Margay it goes with it,
  * and who writes to a channel or copies from a buffer there before the death was
- * noticed gets SIGSEGV: then the job is over, and a line says why.
+ * noticed gets SIGSEGV: then the job is over, and one line reports why.
  */
 #include "pml_smartmap.h"
 
@@ -89,7 +89,7 @@ static void fail_waiting(int node)
 }
 
 /**
- * Under the lock, now and then: notice who has died.  Between two looks each
+ * Under the lock, now and then: notice who has died.  Between two polls each
  * channel is emptied, so who is found dead twice has nothing left to be read.
  * In MPI_Finalize processes end as they should, which all have come to by then.
  */
@@ -112,11 +112,11 @@ void job_find_lost(void)
     }
 }
 
-/** Between two looks at what `p` writes meanwhile, counted from 1: now and then yields, and sees whether it has died. */
-bool job_is_dead(const struct peer *p, unsigned looks)
+/** Between two polls of what `p` writes meanwhile, counted from 1: now and then yields, and sees whether it has died. */
+bool job_is_dead(const struct peer *p, unsigned polls)
 {
-    enum { LOOKS_TO_CHECK = 4096 };
-    if (looks % LOOKS_TO_CHECK != 0)
+    enum { POLLS_TO_CHECK = 4096 };
+    if (polls % POLLS_TO_CHECK != 0)
         return false;
     sched_yield();
     return !smartmap_alive(p->smartmap_rank);

@@ -3,11 +3,11 @@
  * cost that does not depend on how many of either wait.
  *
  * A table holds either posted receives or unexpected messages.  Four classes
- * say what of the key counts: communicator with source and tag, with tag only
+ * select what of the key counts: communicator with source and tag, with tag only
  * (ANY_SOURCE), with source only (ANY_TAG), and neither.  A receive is in the
- * class of its wildcards; an arriving message looks in each class and takes the
+ * class of its wildcards; an arriving message is sought in each class and takes the
  * earliest receive.  An unexpected message is in all classes, so that a receive
- * looks in its own only.  What is met in the order of the table, as in most
+ * takes from its own only.  What is met in the order of the table, as in most
  * programs, is never hashed: the rest is when something is not.  Nothing here
  * knows Open MPI.
  */

@@ -6,10 +6,10 @@
 #include "pml_smartmap.h"
 
 /** Under the lock: its receiver wants pieces. */
-void pieces_asked(struct request *send)
+void pieces_cleared(struct request *send)
 {
     request_answered(send);
-    send_queue(send, ERRAND_PIECES);
+    send_queue(send, STEP_PIECES);
 }
 
 /** Short enough that the receiver empties one while the next is written. */
@@ -34,7 +34,7 @@ bool pieces_write(struct peer *p, struct request *send)
         unsigned stores = send->start ? stores_choose(&p->out, bytes) : 0;
         uint64_t began = stores_begin(stores);
         bytes = request_pack(send, room, bytes, stores);
-        l->kind = LINE_PIECE;
+        line_name(l, LINE_PIECE, ROUTE_NONE);
         l->stores = (uint8_t)stores;
         l->receiver = send->partner;
         l->bytes = bytes;

@@ -8,11 +8,12 @@
  *   short   the data in the line, and in up to three that follow it
  *   medium  the data in the ring of bytes, which may still be written when the line
  *           is there; as a short one it is gone from the sender's buffer when the
- *           send returns.  Data that has not changed since it was sent last has an
- *           address as well: a receiver that waits copies it from there instead
+ *           send returns
  *   long    the address of the data: the receiver copies it and answers DONE.
- *           Where it cannot read it, or new data is sent by a process that waits
- *           and can do its half, it answers ASK and gets the data in PIECES
+ *           Where it cannot read it, or both sides wait, it may answer CLEAR (to send) and gets
+ *           the data in PIECES
+ *
+ * Which of several ways the data goes is the message's route (route.h).
  *
  * A process empties its channels into its receives, or into memory (unexpected
  * messages), whatever its own state, and what it cannot write because a channel
@@ -42,29 +43,15 @@
 
 #include "match.h"
 #include "place.h"
+#include "route.h"
 #include "sent.h"
 #include "smartmap.h"
 #include "strided.h"
 
 enum {
-    PROTOCOL = 11, /* processes must agree on it before they share memory */
-    LINE_DATA_BYTES = 48,
-    SHORT_LINES = 4,
-    SHORT_BYTES = LINE_DATA_BYTES + (SHORT_LINES - 1) * LINE_BYTES,
-    HEAD_BYTES = 8192, /* of long data that goes in pieces: the receiver copies it while it asks for them */
-    FIRST_BYTES = 4096,  /* so much of medium data that is not offered is there with its line if the rest follows, */
-    FOLLOW_BYTES = 8192, /* in parts of so much */
-    OFFERED_LEAST_BYTES = 4096, /* of medium data that its receiver may copy from where it lies, */
-    OFFERED_PART_BYTES = 2048,  /* until all such parts are in the ring */
+    PROTOCOL = 12, /* processes must agree on it before they share memory */
     FETCHED_BYTES = 1024, /* of a buffer, at once: about as many lines as a core can await */
     COMMUNICATORS = 65536, /* ob1's limit for 4.1, which we keep */
-};
-
-/** Of data whose first bytes, or address, are there. */
-enum state {
-    STATE_WHOLE,
-    STATE_FOLLOWS, /* medium data: the rest is being written */
-    STATE_FRESH,   /* long data, written anew since it was sent last: who copies it keeps its lines */
 };
 
 /** How data is written into the ring of bytes (stores.c). */
@@ -73,23 +60,24 @@ enum {
     STORES_TIMED = 2,       /* both sides measure what it costs them */
 };
 
-enum line_kind { LINE_SHORT, LINE_MEDIUM, LINE_LONG, LINE_DONE, LINE_ASK, LINE_PIECE };
+enum line_kind { LINE_MESSAGE, LINE_DONE, LINE_CLEAR, LINE_PIECE };
 
 /** One message or answer in a channel; the further lines of a short message are all data. */
 struct line {
     _Atomic uint32_t written; /* set last; the reader clears it, of every line */
     int32_t tag;
     uint16_t communicator, source; /* the sender's rank in it */
-    uint8_t kind, short_bytes;
-    uint8_t state, stores; /* enum state; of data in the ring of bytes, STORES_ flags */
+    uint8_t kind, route; /* enum line_kind, and enum route */
+    uint8_t short_bytes; /* as ROUTE_LINES: so many in this line and those that follow */
+    uint8_t stores;      /* of data in the ring of bytes, STORES_ flags */
     union {
         char data[LINE_DATA_BYTES]; /* and on through the lines that follow */
         struct {
             uint64_t bytes;
             uint64_t sender;   /* the sender's request; 0: wants no answer */
             uint64_t receiver; /* the receiver's request, in answers and pieces */
-            uint64_t address;  /* of long and medium data; 0: it is, or comes, in the ring only */
-            uint64_t head;     /* of long data: so many of its first bytes are in the ring of bytes; if it has an address, its sender waits */
+            uint64_t address;  /* as route_has_address, or 0 */
+            uint64_t head;     /* as route_has_head: so many of its first bytes are in the ring of bytes */
             uint64_t at;       /* the position of what is there */
         };
     };
@@ -101,6 +89,13 @@ _Static_assert(SHORT_BYTES <= UINT8_MAX, "short_bytes holds it");
 static inline unsigned short_lines(size_t bytes)
 {
     return (unsigned)((bytes + sizeof(struct line) - LINE_DATA_BYTES + LINE_BYTES - 1) / LINE_BYTES);
+}
+
+/** What every line has. */
+static inline void line_name(struct line *l, enum line_kind kind, enum route way)
+{
+    l->kind = (uint8_t)kind;
+    l->route = (uint8_t)way;
 }
 
 /** From one sender to one receiver, in the receiver's block. */
@@ -135,7 +130,7 @@ struct channel_end {
     uint64_t room;                  /* the writer's: where channel_room was, from `byte` on */
     uint64_t followed;              /* the writer's: what it wrote, or saw, as bytes_written */
     unsigned waits;                 /* job.waits when it last wrote into the ring of bytes */
-    uint64_t lines_read, bytes_read; /* as last seen of the receiver, or told by it */
+    uint64_t lines_read, bytes_read; /* as last read of the receiver's words; the reader's: as last published there */
     uint64_t written_past;           /* the reader's: lines before it are given back as they are */
     /* The writer's (stores.c): */
     uint32_t write_cost[2]; /* by STORES_PAST_CACHES, ticks of 16 lines; 0: not known */
@@ -167,21 +162,21 @@ struct comm {
 };
 
 /** What a request is to write into its peer's channel next. */
-enum errand { ERRAND_SEND, ERRAND_DONE, ERRAND_ASK, ERRAND_PIECES };
+enum step { STEP_SEND, STEP_DONE, STEP_CLEAR, STEP_PIECES };
 
 struct request {
     ompi_request_t super;
     struct match_item match; /* of a receive, while it is posted */
     struct request *next;    /* in a queue */
     struct request *before, *after; /* in peer.awaiting */
-    enum errand errand;
+    enum step step;
     bool receive, posted;
     bool awaits;      /* it is in peer.awaiting */
     bool borrowed;    /* of a blocking call: holds no references */
     bool finished;    /* we are done with it (not: the user) */
     bool free_called; /* released as soon as it is finished */
     bool prepared;    /* the convertor is in use */
-    bool by_blocks;   /* `blocks` says where the data lies */
+    bool by_blocks;   /* the data lies as `blocks` has it */
     mca_pml_base_send_mode_t mode;
     void *buffer;
     size_t count;
@@ -204,8 +199,7 @@ typedef struct request smartmap_request_t;
 struct incoming {
     struct match_key key;
     int node;
-    enum line_kind kind;
-    enum state state;
+    enum route route;
     unsigned stores; /* not of a message that is kept in memory */
     size_t bytes, head;
     uint64_t sender, address;
@@ -230,7 +224,7 @@ struct job {
     struct peer *peer;
     struct line **awaited;   /* the next from each of them */
     bool queued;             /* something may wait for room in a channel to one of them */
-    bool untold;             /* something is read that its sender has not been told of */
+    bool unnotified;         /* something is read that its sender has not been notified of */
     unsigned waits;          /* how often we have begun to find nothing */
     bool waiting;            /* we have found nothing since */
     struct match_table posted, unexpected;
@@ -263,7 +257,7 @@ void job_leave(void);
 /* lost.c */
 void job_find_lost(void);
 void job_watch_windows(void);
-bool job_is_dead(const struct peer *p, unsigned looks);
+bool job_is_dead(const struct peer *p, unsigned polls);
 bool job_lost_source(const struct comm *c, int rank);
 
 /* comm.c */
@@ -304,7 +298,7 @@ static inline void leave(void)
         smartmap_run_deferred(list);
 }
 
-/* channel.c: room is looked for first, so what begins can be finished */
+/* channel.c: room is found first, so what begins can be finished */
 bool channel_adjoins(const struct channel_end *out, unsigned lines);
 struct line *channel_lines(struct channel_end *out, unsigned lines);
 char *channel_message_room(struct channel_end *out, size_t bytes);
@@ -331,6 +325,7 @@ static inline struct line *channel_next(const struct channel_end *end)
 /* stores.c */
 unsigned stores_now(const struct channel_end *out);
 bool stores_take_turn(struct peer *p);
+bool stores_are_timed(const struct channel_end *out, size_t bytes);
 unsigned stores_choose(struct channel_end *out, size_t bytes);
 void stores_weigh(struct channel_end *out);
 void stores_copy(char *to, const char *from, size_t bytes, unsigned stores);
@@ -354,7 +349,7 @@ int smartmap_start(size_t count, ompi_request_t **requests);
 
 /* send.c */
 int send_start(struct request *r);
-void send_queue(struct request *r, enum errand errand);
+void send_queue(struct request *r, enum step step);
 void send_queued(struct peer *peer);
 int smartmap_isend_init(const void *, size_t, ompi_datatype_t *, int, int,
                         mca_pml_base_send_mode_t, ompi_communicator_t *, ompi_request_t **);
@@ -363,9 +358,14 @@ int smartmap_isend(const void *, size_t, ompi_datatype_t *, int, int,
 int smartmap_send(const void *, size_t, ompi_datatype_t *, int, int,
                   mca_pml_base_send_mode_t, ompi_communicator_t *);
 
+/* write.c */
+bool write_data(struct peer *p, const struct comm *c, int tag, const char *start, size_t bytes, struct request *r,
+                uint64_t sender);
+bool write_long(struct peer *p, struct request *r);
+
 /* pieces.c */
 bool pieces_write(struct peer *p, struct request *send);
-void pieces_asked(struct request *send);
+void pieces_cleared(struct request *send);
 bool pieces_read(struct request *r, const char *data, size_t bytes);
 
 /* receive.c */

@@ -8,7 +8,7 @@
 #include "opal/runtime/opal_progress.h"
 #include "opal/util/output.h"
 
-static void tell(const struct arrival *a, ompi_status_public_t *status)
+static void set_status(const struct arrival *a, ompi_status_public_t *status)
 {
     if (status == MPI_STATUS_IGNORE)
         return;
@@ -19,14 +19,14 @@ static void tell(const struct arrival *a, ompi_status_public_t *status)
 }
 
 /** Find a message; with `message`, take it from the unexpected ones. */
-static bool look(struct comm *c, int rank, int tag, struct arrival **message,
+static bool find_message(struct comm *c, int rank, int tag, struct arrival **message,
                  ompi_status_public_t *status)
 {
     struct match_key key = { c->id, rank, tag };
     enter();
     struct match_item *item = match_message(&job.unexpected, &key);
     if (item) {
-        tell((struct arrival *)item, status);
+        set_status((struct arrival *)item, status);
         if (message) {
             match_remove(&job.unexpected, item);
             *message = (struct arrival *)item;
@@ -36,13 +36,13 @@ static bool look(struct comm *c, int rank, int tag, struct arrival **message,
     return item != NULL;
 }
 
-static bool progress_and_look(struct comm *c, int rank, int tag, struct arrival **message,
+static bool poll_for_message(struct comm *c, int rank, int tag, struct arrival **message,
                               ompi_status_public_t *status)
 {
-    if (look(c, rank, tag, message, status))
+    if (find_message(c, rank, tag, message, status))
         return true;
     opal_progress(); /* drives ours, too */
-    return look(c, rank, tag, message, status);
+    return find_message(c, rank, tag, message, status);
 }
 
 /** Nothing is there: who waits for it in a loop of probes must see that it cannot come. */
@@ -70,7 +70,7 @@ int smartmap_iprobe(int rank, int tag, ompi_communicator_t *comm, int *matched,
     struct comm *c = comm_of(comm);
     if (!c)
         return BASE.pml_iprobe(rank, tag, comm, matched, status);
-    *matched = progress_and_look(c, rank, tag, NULL, status);
+    *matched = poll_for_message(c, rank, tag, NULL, status);
     return *matched ? OMPI_SUCCESS : error_of_none(c, rank);
 }
 
@@ -79,7 +79,7 @@ int smartmap_probe(int rank, int tag, ompi_communicator_t *comm, ompi_status_pub
     struct comm *c = comm_of(comm);
     if (!c)
         return BASE.pml_probe(rank, tag, comm, status);
-    while (!progress_and_look(c, rank, tag, NULL, status))
+    while (!poll_for_message(c, rank, tag, NULL, status))
         if (job_lost_source(c, rank))
             return MPI_ERR_OTHER;
     return OMPI_SUCCESS;
@@ -92,7 +92,7 @@ int smartmap_improbe(int rank, int tag, ompi_communicator_t *comm, int *matched,
     struct arrival *a;
     if (!c)
         return BASE.pml_improbe(rank, tag, comm, matched, message, status);
-    *matched = progress_and_look(c, rank, tag, &a, status);
+    *matched = poll_for_message(c, rank, tag, &a, status);
     if (!*matched)
         return error_of_none(c, rank);
     *message = wrap(c, a);
@@ -106,7 +106,7 @@ int smartmap_mprobe(int rank, int tag, ompi_communicator_t *comm, ompi_message_t
     struct arrival *a;
     if (!c)
         return BASE.pml_mprobe(rank, tag, comm, message, status);
-    while (!progress_and_look(c, rank, tag, &a, status))
+    while (!poll_for_message(c, rank, tag, &a, status))
         if (job_lost_source(c, rank))
             return MPI_ERR_OTHER;
     *message = wrap(c, a);

@@ -20,7 +20,7 @@ enum {
 };
 
 /**
- * Is it time to tell the sender, though we have other work?  It would wait for us, and then we for it.
+ * Is it time to notify the sender, though we have other work?  It would wait for us, and then we for it.
  * Earlier where more of the same data is to come: what was just read is in the first cache.
  */
 static bool is_much_read(const struct channel_end *in, bool more)
@@ -52,14 +52,15 @@ static int empty_channel(int node, const struct request *wanted)
     int events = 0;
     while (events < EVENTS_AT_ONCE && is_written(job.awaited[node])) {
         struct line *l = job.awaited[node];
-        unsigned lines = l->kind == LINE_SHORT ? short_lines(l->short_bytes) : 1;
+        /* By a branch, which is predicted: where the next line is does not wait for this one. */
+        unsigned lines = l->route == ROUTE_LINES ? short_lines(l->short_bytes) : 1;
         in->line += lines;
         job.awaited[node] = channel_next(in);
         /* A stream: its next line may be written already. */
         __builtin_prefetch(job.awaited[node]);
         bool more = receive_line(node, l);
         channel_clear(l, lines);
-        job.untold = true;
+        job.unnotified = true;
         if (is_much_read(in, more) || is_room_scarce(in))
             channel_free(in);
         events++;
@@ -94,7 +95,7 @@ static __attribute__((noinline)) int poll_peers(const struct request *wanted)
     return events;
 }
 
-/** Nothing else to do: tell senders what is read, and have its lines ready for them. */
+/** Nothing else to do: notify senders of what is read, and have its lines ready for them. */
 static __attribute__((noinline)) void free_all_read(void)
 {
     for (uint32_t node = 0; node < job.sizes.processes; node++) {
@@ -102,7 +103,7 @@ static __attribute__((noinline)) void free_all_read(void)
         if (in->line != in->lines_read)
             channel_free(in);
     }
-    job.untold = false;
+    job.unnotified = false;
 }
 
 /** A poll found nothing: time for what may wait. */
@@ -110,7 +111,7 @@ static void find_nothing(void)
 {
     job.waits += !job.waiting;
     job.waiting = true;
-    if (job.untold)
+    if (job.unnotified)
         free_all_read();
 }
 
@@ -173,7 +174,7 @@ int smartmap_progress(void)
 
 /**
  * Who waits for a message fetches the lines that it will be copied to, some between
- * two looks.  Else the copy waits for them, and so does all that is stored after
+ * two polls.  Else the copy waits for them, and so does all that is stored after
  * it, an answer among it.
  */
 static void fetch_buffer(struct request *r)

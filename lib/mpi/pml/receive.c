@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "ompi/runtime/mpiruntime.h"
+#include "opal/util/output.h"
 
 /** By Linux, for what windows do not show; false: it refuses. */
 static bool read_by_linux(const struct peer *p, char *to, uint64_t from, size_t bytes)
@@ -34,56 +35,51 @@ static bool copy_rest(struct request *r, const struct incoming *m)
     const struct peer *p = &job.peer[m->node];
     const char *address = (const char *)m->address + r->moved;
     size_t bytes = r->bytes - r->moved;
-    if (m->address == 0)
+    if (!route_has_address(m->route))
         return false;
-    if (m->node == job.self)
+    if (m->route == ROUTE_SELF)
         request_unpack(r, address, bytes);
-    else if (!smartmap_reachable(p->smartmap_rank, address, bytes))
+    else if (m->route == ROUTE_LINUX || !smartmap_reachable(p->smartmap_rank, address, bytes))
         return r->start && read_by_linux(p, r->start + r->moved, (uint64_t)address, bytes);
-    else if (m->state == STATE_FRESH && r->start)
+    else if (route_keeps(m->route) && r->start)
         copy_and_keep(r->start + r->moved, smartmap_remote((unsigned)p->smartmap_rank, address), bytes);
     else
         request_unpack(r, smartmap_remote((unsigned)p->smartmap_rank, address), bytes);
     return true;
 }
 
-/**
- * What has no address comes in pieces, and what its sender waits with, if we wait as well: a
- * process that does not may compute next, and they would not come.
- */
-static bool wants_pieces(const struct request *r, const struct incoming *m)
-{
-    return m->address == 0 || (m->head > 0 && r->borrowed);
-}
-
-/** Long data: who wants pieces asks for them before it copies the head. */
+/** Long data: who gets pieces is ready for them before it copies the head. */
 static void receive_long(struct request *r, const struct incoming *m)
 {
     size_t head = m->head < r->bytes ? m->head : r->bytes;
-    bool asks = head < r->bytes && !job.peer[m->node].lost && wants_pieces(r, m);
-    if (asks)
-        send_queue(r, ERRAND_ASK);
+    bool in_pieces = head < r->bytes && !job.peer[m->node].lost && route_in_pieces(m->route, r->borrowed);
+    if (in_pieces)
+        send_queue(r, STEP_CLEAR);
     uint64_t began = stores_begin(m->stores);
     if (head > 0)
         request_unpack(r, m->data, head);
     stores_read(&job.peer[m->node].in, head, m->stores, began);
-    if (!asks)
-        send_queue(r, head == r->bytes || copy_rest(r, m) ? ERRAND_DONE : ERRAND_ASK);
+    if (!in_pieces)
+        send_queue(r, head == r->bytes || copy_rest(r, m) ? STEP_DONE : STEP_CLEAR);
 }
 
-/** More than `have` bytes of short or medium data, for which it waits; `have`: the sender died. */
-static size_t arrived(const struct incoming *m, size_t have)
+/** More than `have` bytes of data that is being written, for which it waits; `have`: the sender died. */
+static __attribute__((noinline)) size_t await_arrival(const struct incoming *m, size_t have)
 {
-    if (m->state != STATE_FOLLOWS)
-        return m->bytes;
     const struct peer *p = &job.peer[m->node];
-    size_t first = m->address ? 0 : FIRST_BYTES, bytes = channel_written(&p->in, m->bytes, first);
+    size_t first = route_first(m->route, m->bytes), bytes = channel_written(&p->in, m->bytes, first);
     bool dead = false;
-    for (unsigned looks = 1; bytes == have && !dead; looks++) {
-        dead = job_is_dead(p, looks);
+    for (unsigned polls = 1; bytes == have && !dead; polls++) {
+        dead = job_is_dead(p, polls);
         bytes = channel_written(&p->in, m->bytes, first);
     }
     return bytes;
+}
+
+/** More than `have` bytes of short or medium data; `have`: the sender died. */
+static inline size_t arrived(const struct incoming *m, size_t have)
+{
+    return route_first(m->route, m->bytes) == m->bytes ? m->bytes : await_arrival(m, have);
 }
 
 /** Medium data from where it lies; false: it is not offered, or is in the ring, or comes there. */
@@ -91,7 +87,7 @@ static bool copy_offered(struct request *r, const struct incoming *m)
 {
     struct peer *p = &job.peer[m->node];
     const char *address = (const char *)m->address;
-    if (!address || r->bytes == 0 || !smartmap_reachable(p->smartmap_rank, address, r->bytes) || !channel_claim(&p->in))
+    if (m->route != ROUTE_OFFERED || r->bytes == 0 || !smartmap_reachable(p->smartmap_rank, address, r->bytes) || !channel_claim(&p->in))
         return false;
     request_unpack(r, smartmap_remote((unsigned)p->smartmap_rank, address), r->bytes);
     channel_copied(&p->in);
@@ -129,12 +125,12 @@ static void receive_message(struct request *r, const struct incoming *m)
     r->node = m->node;
     if (r->start && r->bytes >= OFFERED_LEAST_BYTES)
         sent_overwritten(&job.sent, r->start, r->bytes);
-    if (m->kind == LINE_LONG)
+    if (route_is_long(m->route))
         receive_long(r, m);
     else if (!copy_offered(r, m) && !copy_arriving(r, m))
         request_finish(r, MPI_ERR_OTHER);
     else if (m->sender)
-        send_queue(r, ERRAND_DONE);
+        send_queue(r, STEP_DONE);
     else
         request_finish(r, status->MPI_ERROR);
 }
@@ -147,23 +143,23 @@ void receive_take(struct request *r, struct arrival *a)
 }
 
 /** Not by opal_output, which would need memory itself. */
-static void say_out_of_memory(void)
+static void report_out_of_memory(void)
 {
     char text[128];
     int bytes = snprintf(text, sizeof text, "pml/smartmap: local rank %d: out of memory for messages "
                          "that no receive takes; %zu wait\n", smartmap_rank(), job.unexpected.items);
     if (write(STDERR_FILENO, text, (size_t)bytes) < 0)
-        return; /* nowhere to say it */
+        return; /* nowhere to report it */
 }
 
 /** No receive takes it yet: keep it, with its data. */
 static void keep(const struct incoming *m)
 {
-    bool is_long = m->kind == LINE_LONG;
+    bool is_long = route_is_long(m->route);
     size_t bytes = is_long ? m->head : m->bytes;
     struct arrival *a = malloc(sizeof *a + bytes);
     if (!a) {
-        say_out_of_memory();
+        report_out_of_memory();
         ompi_mpi_abort(&ompi_mpi_comm_world.comm, MPI_ERR_NO_MEM);
         return;
     }
@@ -179,30 +175,46 @@ static void keep(const struct incoming *m)
         memcpy(a->data + have, m->data + have, now - have);
     }
     a->message.stores = 0;
-    if (!is_long) {
-        a->message.state = STATE_WHOLE;
-        a->message.address = 0;
-    }
+    if (!is_long)
+        a->message.route = ROUTE_RING;
     match_keep(&job.unexpected, &a->match);
+}
+
+/** A line that no sender writes: memory is overwritten, and more than this message may be wrong. */
+static void refuse(int node, const struct line *l)
+{
+    opal_output(0, "pml/smartmap: local rank %d: local rank %d has sent a message whose route is not possible (%u)",
+                smartmap_rank(), job.peer[node].smartmap_rank, l->route);
+    ompi_mpi_abort(&ompi_mpi_comm_world.comm, MPI_ERR_INTERN);
+}
+
+/** The message that a line begins; false: it names no route, or one that its sizes do not allow. */
+static bool read_message(struct incoming *m, int node, const struct line *l)
+{
+    size_t medium_bytes = job.sizes.medium_bytes;
+    if (m->route == ROUTE_LINES) {
+        m->bytes = l->short_bytes;
+        m->data = (const char *)l + offsetof(struct line, data);
+        return route_is_possible(m->route, node == job.self, m->bytes, 0, 0, medium_bytes);
+    }
+    m->bytes = l->bytes;
+    m->sender = l->sender;
+    m->address = l->address;
+    m->head = route_has_head(m->route) ? l->head : 0;
+    if (OPAL_UNLIKELY(!route_is_possible(m->route, node == job.self, m->bytes, m->head, m->address, medium_bytes)))
+        return false;
+    size_t in_ring = route_is_long(m->route) ? m->head : m->bytes;
+    m->stores = in_ring > 0 ? l->stores : 0;
+    m->data = channel_take(&job.peer[node].in, l, in_ring);
+    return true;
 }
 
 static void message_line(int node, const struct line *l)
 {
-    struct incoming m = { .key = { l->communicator, l->source, l->tag },
-                          .node = node, .kind = l->kind };
-    if (l->kind == LINE_SHORT) {
-        m.bytes = l->short_bytes;
-        m.data = (const char *)l + offsetof(struct line, data);
-    } else {
-        m.bytes = l->bytes;
-        m.sender = l->sender;
-        m.address = l->address;
-        size_t in_ring = m.bytes;
-        if (l->kind == LINE_LONG)
-            m.head = in_ring = l->head;
-        m.stores = in_ring > 0 ? l->stores : 0;
-        m.data = channel_take(&job.peer[node].in, l, in_ring);
-        m.state = l->state;
+    struct incoming m = { .key = { l->communicator, l->source, l->tag }, .node = node, .route = l->route };
+    if (OPAL_UNLIKELY(!read_message(&m, node, l))) {
+        refuse(node, l);
+        return;
     }
     struct match_item *item =
         job.posted.items > 0 ? match_receive(&job.posted, &m.key) : NULL;
@@ -232,10 +244,10 @@ bool receive_line(int node, const struct line *l)
     case LINE_DONE:
         request_finish(send, OMPI_SUCCESS);
         break;
-    case LINE_ASK:
+    case LINE_CLEAR:
         send->partner = l->receiver;
         send->bytes = l->bytes;
-        pieces_asked(send);
+        pieces_cleared(send);
         break;
     case LINE_PIECE:
         return piece_line(&job.peer[node].in, l);

@@ -99,7 +99,7 @@ void request_answered(struct request *r)
         r->after->before = r->before;
 }
 
-/** Under the lock; nobody touches the request afterwards. */
+/** Under the lock; no other may touch the request afterwards. */
 void request_finish(struct request *r, int error)
 {
     request_answered(r);

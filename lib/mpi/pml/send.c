@@ -2,215 +2,63 @@
  * Sends: into the peer's channel at once, or as soon as it has room.
  */
 #include "copy.h"
-#include "exposed.h"
 #include "pml_smartmap.h"
-
-#include <string.h>
 
 #include "ompi/mca/pml/base/pml_base_bsend.h"
 #include "opal/runtime/opal_progress.h"
 
-static void address_line(struct line *l, enum line_kind kind, const struct comm *c, int tag)
-{
-    l->tag = tag;
-    l->communicator = c->id;
-    l->source = c->rank;
-    l->kind = (uint8_t)kind;
-}
-
-/*
- * The receiver looks at a line all the time, which takes it from us.  So a line is
- * written at the end, and at once: between its first store and its last none goes elsewhere.
- */
-
-/** Data that lies in lines, the others before the first. */
-static void write_short(struct peer *p, struct line *l, const struct comm *c, int tag,
-                        const char *start, size_t bytes, struct request *r)
-{
-    char packed[SHORT_BYTES];
-    if (OPAL_UNLIKELY(!start)) {
-        if (bytes > 0)
-            request_pack(r, packed, bytes, 0);
-        start = packed;
-    }
-    if (bytes > LINE_DATA_BYTES)
-        memcpy(l + 1, start + LINE_DATA_BYTES, bytes - LINE_DATA_BYTES);
-    memcpy(l->data, start, bytes < LINE_DATA_BYTES ? bytes : LINE_DATA_BYTES);
-    l->short_bytes = (uint8_t)bytes;
-    address_line(l, LINE_SHORT, c, tag);
-    channel_post(&p->out, l, short_lines(bytes), 0);
-}
-
-/**
- * May a receiver that waits already copy medium data from where it lies?  Of data that has not changed
- * that is faster.  It is not for a stream, whose sender would wait for each copy, and data that has
- * changed a receiver had better not read where it is written next (docs/adr/0039).
- */
-static bool is_offered(struct peer *p, const char *start, size_t bytes)
-{
-    if (!start || bytes < OFFERED_LEAST_BYTES || job.crowded || p == &job.peer[job.self])
-        return false;
-    bool in_stream = p->in.line == p->lines_met;
-    p->lines_met = p->in.line;
-    return !in_stream && smartmap_exports(start, bytes) && sent_unchanged(&job.sent, start, bytes) &&
-           !stores_take_turn(p);
-}
-
-/** Its receiver copies what was offered: until it has done so, or died. */
-static void await_copied(struct peer *p)
-{
-    for (unsigned looks = 1; !channel_is_copied(&p->out) && !job_is_dead(p, looks); looks++)
-        ;
-}
-
-static bool write_medium(struct peer *p, struct line *l, const struct comm *c, int tag,
-                         const char *start, size_t bytes, struct request *r, uint64_t sender)
-{
-    char *to = channel_message_room(&p->out, bytes);
-    if (!to)
-        return false;
-    bool offered = is_offered(p, start, bytes);
-    unsigned stores = start && !offered ? stores_choose(&p->out, bytes) : 0;
-    bool follows = offered || (start && bytes > FOLLOW_BYTES && !job.crowded && !(stores & STORES_TIMED));
-    size_t first = offered ? 0 : follows ? FIRST_BYTES : bytes;
-    uint64_t began = stores_begin(stores);
-    if (OPAL_LIKELY(start != NULL))
-        stores_copy(to, start, first, stores);
-    else if (bytes > 0)
-        request_pack(r, to, bytes, 0);
-    l->bytes = bytes;
-    l->sender = sender;
-    l->address = offered ? (uint64_t)start : 0;
-    if (offered)
-        order_streamed();
-    l->state = follows ? STATE_FOLLOWS : STATE_WHOLE;
-    l->stores = (uint8_t)stores;
-    address_line(l, LINE_MEDIUM, c, tag);
-    channel_post(&p->out, l, 1, bytes);
-    size_t part = offered ? OFFERED_PART_BYTES : FOLLOW_BYTES;
-    if (follows && !channel_follow(&p->out, to + first, start + first, bytes - first, part, stores))
-        await_copied(p);
-    stores_written(&p->out, bytes, stores, began);
-    return true;
-}
-
-/**
- * Write a message of at most `medium_bytes`; false: no room.  The data is at
- * `start`, or else `r` packs it.  `sender` is the request that wants DONE, or 0.
- */
-static bool write_data(struct peer *p, const struct comm *c, int tag, const char *start,
-                       size_t bytes, struct request *r, uint64_t sender)
-{
-    bool in_lines = bytes <= SHORT_BYTES && sender == 0 && channel_adjoins(&p->out, short_lines(bytes));
-    struct line *l = channel_lines(&p->out, in_lines ? short_lines(bytes) : 1);
-    if (!l)
-        return false;
-    if (!in_lines)
-        return write_medium(p, l, c, tag, start, bytes, r, sender);
-    write_short(p, l, c, tag, start, bytes, r);
-    return true;
-}
-
-/**
- * Should both copy, in pieces through the ring?  While the sender waits, that is faster than a copy by Linux or one
- * without keeping the lines, and between far cores also than one that keeps them (docs/adr/0039).
- */
-static bool goes_in_pieces(struct peer *p, const struct request *r, bool kept, bool unchanged)
-{
-    if (!r->borrowed || job.crowded || unchanged || r->node == job.self)
-        return !r->start;
-    return !kept || p->out.stores != 0 || stores_take_turn(p);
-}
-
-/** How many of the first bytes are in the ring now. */
-static size_t write_head(struct peer *p, struct request *r, unsigned *stores)
-{
-    size_t bytes = r->bytes < HEAD_BYTES ? r->bytes : HEAD_BYTES;
-    char *room = channel_room(&p->out, bytes);
-    if (!room)
-        return 0;
-    *stores = r->start ? stores_choose(&p->out, bytes) : 0;
-    uint64_t began = stores_begin(*stores);
-    bytes = request_pack(r, room, bytes, *stores);
-    stores_written(&p->out, bytes, *stores, began);
-    return bytes;
-}
-
 static bool write_send(struct peer *p, struct request *r)
 {
     bool answered = r->mode == MCA_PML_BASE_SEND_SYNCHRONOUS;
-    if (r->bytes <= job.sizes.medium_bytes) {
-        if (!write_data(p, r->comm, r->tag, r->start, r->bytes, r,
-                        answered ? (uint64_t)r : 0))
-            return false;
-        if (answered)
-            request_await(r);
-        else
-            request_finish(r, OMPI_SUCCESS);
-        return true;
-    }
-    struct line *l = channel_lines(&p->out, 1);
-    if (!l)
+    if (r->bytes > job.sizes.medium_bytes)
+        return write_long(p, r);
+    if (!write_data(p, r->comm, r->tag, r->start, r->bytes, r, answered ? (uint64_t)r : 0))
         return false;
-    bool in_window = r->start && smartmap_exports(r->start, r->bytes);
-    bool unchanged = in_window && sent_unchanged(&job.sent, r->start, r->bytes);
-    bool kept = in_window && smartmap_keeps() && !smartmap_exposes();
-    bool in_pieces = goes_in_pieces(p, r, kept, unchanged);
-    unsigned stores = 0;
-    size_t head = in_pieces ? write_head(p, r, &stores) : 0;
-    l->bytes = r->bytes;
-    l->sender = (uint64_t)r;
-    l->address = in_window || !in_pieces ? (uint64_t)r->start : 0;
-    order_streamed();
-    l->head = head;
-    l->state = kept && !unchanged && !job.crowded ? STATE_FRESH : STATE_WHOLE;
-    l->stores = (uint8_t)stores;
-    address_line(l, LINE_LONG, r->comm, r->tag);
-    channel_post(&p->out, l, 1, head);
-    if (r->borrowed && unchanged)
-        fetch_lines(r->start, r->bytes < GIVEN_BYTES ? r->bytes : GIVEN_BYTES);
-    request_await(r);
+    if (answered)
+        request_await(r);
+    else
+        request_finish(r, OMPI_SUCCESS);
     return true;
 }
 
-/** DONE ends both requests; ASK lets the sender begin with pieces. */
+/** DONE ends both requests; CLEAR lets the sender begin with pieces. */
 static bool write_answer(struct peer *p, struct request *r)
 {
     struct line *l = channel_lines(&p->out, 1);
     if (!l)
         return false;
-    l->kind = r->errand == ERRAND_DONE ? LINE_DONE : LINE_ASK;
+    line_name(l, r->step == STEP_DONE ? LINE_DONE : LINE_CLEAR, ROUTE_NONE);
     l->sender = r->partner;
     l->receiver = (uint64_t)r;
     l->bytes = r->bytes;
     channel_post(&p->out, l, 1, 0);
-    if (r->errand == ERRAND_DONE)
+    if (r->step == STEP_DONE)
         request_finish(r, r->super.req_status.MPI_ERROR);
     else
         request_await(r);
     return true;
 }
 
-static bool run_errand(struct peer *p, struct request *r)
+static bool run_step(struct peer *p, struct request *r)
 {
-    switch (r->errand) {
-    case ERRAND_SEND: return write_send(p, r);
-    case ERRAND_PIECES: return pieces_write(p, r);
+    switch (r->step) {
+    case STEP_SEND: return write_send(p, r);
+    case STEP_PIECES: return pieces_write(p, r);
     default: return write_answer(p, r);
     }
 }
 
-/** Under the lock: write what `errand` says, now or when there is room. */
-void send_queue(struct request *r, enum errand errand)
+/** Under the lock: do this step, now or when there is room. */
+void send_queue(struct request *r, enum step step)
 {
     struct peer *p = &job.peer[r->node];
-    r->errand = errand;
+    r->step = step;
     r->next = NULL;
     if (OPAL_UNLIKELY(p->lost)) {
         request_finish(r, MPI_ERR_OTHER);
         return;
     }
-    if (!p->first && run_errand(p, r))
+    if (!p->first && run_step(p, r))
         return;
     job.queued = true;
     if (p->last)
@@ -225,7 +73,7 @@ void send_queued(struct peer *p)
 {
     for (struct request *r; (r = p->first) != NULL;) {
         struct request *next = r->next; /* a finished request uses it otherwise */
-        if (!run_errand(p, r))
+        if (!run_step(p, r))
             return;
         p->first = next;
         if (!next)
@@ -287,7 +135,7 @@ static int start_buffered(struct request *r)
     request_prepare(carrier, true);
     carrier->copy = copy;
     carrier->free_called = true;
-    send_queue(carrier, ERRAND_SEND);
+    send_queue(carrier, STEP_SEND);
     request_finish(r, OMPI_SUCCESS);
     return OMPI_SUCCESS;
 }
@@ -300,7 +148,7 @@ int send_start(struct request *r)
     enter();
     struct peer *p = &job.peer[r->node];
     if (r->mode != MCA_PML_BASE_SEND_BUFFERED || p->lost)
-        send_queue(r, ERRAND_SEND);
+        send_queue(r, STEP_SEND);
     else if (r->bytes <= job.sizes.medium_bytes && !p->first && write_send(p, r))
         ; /* it is gone from the user's buffer */
     else

@@ -6,7 +6,7 @@
  * Which holds depends on the machine and on where the processes run, and a virtual
  * machine moves them.  So both sides measure it once in a round: as many bytes as a ring has,
  * of data that is long enough.  In some of CYCLE rounds the sender tries the other stores; the
- * first of these does not tell, for it meets lines that the former stores have left in some cache.
+ * first of these does not count, for it meets lines that the former stores have left in some cache.
  */
 #include "copy.h"
 #include "pml_smartmap.h"
@@ -44,19 +44,31 @@ bool stores_take_turn(struct peer *p)
     return ++p->direct_sends % ONE_OF == 0;
 }
 
+static bool is_counted(size_t bytes)
+{
+    return bytes >= TIMED_LEAST_BYTES && !job.crowded;
+}
+
+/** Would stores_choose now have the data timed? */
+bool stores_are_timed(const struct channel_end *out, size_t bytes)
+{
+    unsigned round = round_in_cycle(out);
+    return is_counted(bytes) && round != out->timed && round != TRIAL && round != TRIAL + TRIAL_ROUNDS;
+}
+
 /** STORES_ flags for data that goes to channel_room. */
 unsigned stores_choose(struct channel_end *out, size_t bytes)
 {
     if (bytes < PAST_LEAST_BYTES)
         return 0;
-    unsigned stores = stores_now(out), round = round_in_cycle(out);
-    if (bytes < TIMED_LEAST_BYTES || job.crowded)
+    unsigned stores = stores_now(out);
+    if (!is_counted(bytes))
         return stores;
+    if (stores_are_timed(out, bytes))
+        stores |= STORES_TIMED;
+    out->timed = round_in_cycle(out);
     out->long_bytes += bytes;
-    if (round == out->timed)
-        return stores;
-    out->timed = round;
-    return round == TRIAL || round == TRIAL + TRIAL_ROUNDS ? stores : stores | STORES_TIMED;
+    return stores;
 }
 
 static uint32_t cost(const struct channel_end *out, unsigned stores)

@@ -1,7 +1,7 @@
 /*
  * The conformance set: all collectives over layouts, operations, sizes, roots,
  * in-place variants, memory and communicators, against the model; then what
- * the model cannot say: barriers separate, floating-point results are the same
+ * the model does not have: barriers separate, floating-point results are the same
  * bits, intercommunicators fall back, truncation is an error.
  *
  *     conform [EVERY]     takes each EVERY-th case only (1)
@@ -165,7 +165,7 @@ int main(int argc, char **argv)
     model_start();
     enumerate(MPI_COMM_WORLD);
     check_barrier(MPI_COMM_WORLD);
-#ifndef MPICH_NUMVERSION /* MPI asks neither for that; coll/smartmap promises it */
+#ifndef MPICH_NUMVERSION /* MPI requires neither; coll/smartmap promises it */
     check_bits(MPI_COMM_WORLD);
     check_truncation(rank);
 #endif

@@ -94,7 +94,7 @@ static void halves(int rank, int size)
     MPI_Comm_free(&half);
 }
 
-/** The first child accepts, the second connects; their parent tells it the port. */
+/** The first child accepts, the second connects; it gets the port from their parent. */
 static void children(char **argv)
 {
     char port[MPI_MAX_PORT_NAME];

@@ -1,7 +1,7 @@
 /*
  * eager: sends of up to 16 KiB complete while their receiver computes: it is in
- * no call of MPI until a word in shared memory says that they have.  By another
- * word it lets the next ones go, so that it never looks for messages in vain,
+ * no call of MPI until a word in shared memory shows that they have.  By another
+ * word it lets the next ones go, so that it never polls for messages in vain,
  * when a library may make room.  Four sends, or as many as the argument says.
  */
 #include <mpi.h>

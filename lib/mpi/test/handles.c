@@ -72,7 +72,7 @@ static void datatypes(void)
 }
 
 #if MPI_VERSION >= 4
-/** The root says MPI_Count, the others int; and the other way round. */
+/** The root passes MPI_Count, the others int; and the other way round. */
 static void counts_of_two_sizes(void)
 {
     int *all = malloc((size_t)size * INTS * sizeof *all), *own = malloc(INTS * sizeof *own);
@@ -196,7 +196,7 @@ static int class_of(int error)
     return class;
 }
 
-/** Every rank makes the same mistake: all are told, and nothing is out of step afterwards. */
+/** Every rank makes the same mistake: each gets the error, and nothing is out of step afterwards. */
 static void mistakes(void)
 {
     int word = 0, words[2];

@@ -23,7 +23,7 @@ enum { JUDGE, BYSTANDER, IDLE_VICTIM, GIVER, TAKER, FULL, SPOKEN, COLLECTIVE, RA
 enum { VICTIM = 2 }; /* its rank in each communicator of three */
 enum { LONG_BYTES = 1 << 20, MEDIUM_BYTES = 10000, PAIRS = 1 << 19, LIMIT_S = 100 };
 
-/** What a rank has told the others, outside of MPI. */
+/** What a rank notifies the others of, outside of MPI. */
 struct board {
     _Atomic int pid, step, failures;
 };
@@ -46,9 +46,9 @@ static void give_up(const char *what)
     _exit(1);
 }
 
-static void tell(int step) { atomic_store(&board[rank].step, step); }
+static void notify(int step) { atomic_store(&board[rank].step, step); }
 
-static void hear(int of, int step)
+static void wait_for(int of, int step)
 {
     time_t end = time(NULL) + LIMIT_S;
     while (atomic_load(&board[of].step) < step) {
@@ -170,7 +170,7 @@ static void judge_idle_victim(void)
     MPI_Isend(data, LONG_BYTES, MPI_BYTE, VICTIM, 0, comm, &r[4]);
     MPI_Isend(data, 1, gaps, VICTIM, 0, comm, &r[5]);
     MPI_Bsend(data, LONG_BYTES, MPI_BYTE, VICTIM, 0, comm);
-    tell(IDLE_VICTIM);
+    notify(IDLE_VICTIM);
     see_it_die(IDLE_VICTIM);
     talk_until(r, REQUESTS);
     void *room;
@@ -181,7 +181,7 @@ static void judge_idle_victim(void)
 
 static void idle_victim(void)
 {
-    hear(JUDGE, IDLE_VICTIM);
+    wait_for(JUDGE, IDLE_VICTIM);
     die();
 }
 
@@ -191,7 +191,7 @@ static void judge_giver(void)
     int word = 0;
     MPI_Request request;
     MPI_Probe(VICTIM, 0, comm, MPI_STATUS_IGNORE);
-    MPI_Irecv(data, 1, gaps, VICTIM, 0, comm, &request); /* asks for pieces */
+    MPI_Irecv(data, 1, gaps, VICTIM, 0, comm, &request); /* comes in pieces */
     MPI_Send(&word, 1, MPI_INT, VICTIM, 0, comm);
     see_it_die(GIVER);
     expect(MPI_Wait(&request, MPI_STATUS_IGNORE) != MPI_SUCCESS, "half of a message is none");
@@ -214,7 +214,7 @@ static void judge_taker(void)
     MPI_Isend(data, 1, gaps, VICTIM, 0, comm, &request);
     MPI_Recv(&word, 1, MPI_INT, VICTIM, 0, comm, MPI_STATUS_IGNORE);
     see_it_die(TAKER);
-    expect(MPI_Wait(&request, MPI_STATUS_IGNORE) != MPI_SUCCESS, "nobody has taken it");
+    expect(MPI_Wait(&request, MPI_STATUS_IGNORE) != MPI_SUCCESS, "no receive has taken it");
 }
 
 static void taker(void)
@@ -235,7 +235,7 @@ static void judge_full(void)
     int failed = 0;
     for (int i = 0; i < SENDS; i++)
         MPI_Isend(data, 100, MPI_BYTE, VICTIM, 0, comm, &requests[i]);
-    tell(FULL);
+    notify(FULL);
     see_it_die(FULL);
     for (int i = 0; i < SENDS; i++)
         failed += MPI_Wait(&requests[i], MPI_STATUS_IGNORE) != MPI_SUCCESS;
@@ -244,7 +244,7 @@ static void judge_full(void)
 
 static void full(void)
 {
-    hear(JUDGE, FULL);
+    wait_for(JUDGE, FULL);
     die();
 }
 
@@ -254,7 +254,7 @@ static void judge_spoken(void)
     int word = 0, class = 0, right = 1;
     MPI_Message message;
     MPI_Mprobe(VICTIM, 3, comm, &message, MPI_STATUS_IGNORE);
-    tell(SPOKEN);
+    notify(SPOKEN);
     see_it_die(SPOKEN);
     expect(MPI_Recv(&word, 1, MPI_INT, VICTIM, 0, comm, MPI_STATUS_IGNORE) == MPI_SUCCESS &&
            word == 4711, "a short message of a rank that died later");
@@ -283,7 +283,7 @@ static void spoken(void)
     MPI_Send(data, MEDIUM_BYTES, MPI_BYTE, JUDGE, 1, comm);
     MPI_Isend(data, LONG_BYTES, MPI_BYTE, JUDGE, 2, comm, &requests[0]);
     MPI_Isend(data, LONG_BYTES, MPI_BYTE, JUDGE, 3, comm, &requests[1]);
-    hear(JUDGE, SPOKEN);
+    wait_for(JUDGE, SPOKEN);
     die();
 }
 
@@ -297,13 +297,13 @@ static void wait_in_collective(void)
 
 static void judge_collective(void)
 {
-    tell(COLLECTIVE);
+    notify(COLLECTIVE);
     wait_in_collective();
 }
 
 static void stay_away(void)
 {
-    hear(JUDGE, COLLECTIVE);
+    wait_for(JUDGE, COLLECTIVE);
     die();
 }
 
@@ -369,13 +369,13 @@ int main(int argc, char **argv)
         play(victim);
     }
     atomic_store(&board[rank].failures, failures);
-    tell(RANKS);
-    hear(1 - rank, RANKS);
+    notify(RANKS);
+    wait_for(1 - rank, RANKS);
     if (rank == JUDGE) {
         printf("lost: %d wrong\n", failures + atomic_load(&board[BYSTANDER].failures));
         fflush(stdout);
     }
-    tell(RANKS + 1);
-    hear(1 - rank, RANKS + 1);
+    notify(RANKS + 1);
+    wait_for(1 - rank, RANKS + 1);
     _exit(failures != 0);
 }

@@ -1,6 +1,6 @@
 /*
  * meet: memory runs out in pml/smartmap of rank 1 while the job's processes
- * meet.  It did not say so, and the others waited for its word in MPI_Init for
+ * meet.  It did not vote, and the others waited for that in MPI_Init for
  * ever.  Now all of them leave messages to ob1.
  */
 #define _GNU_SOURCE

@@ -1,6 +1,6 @@
 /*
  * Erroneous calls: the ranks disagree about how much data there is.  Somebody
- * must get MPI_ERR_TRUNCATE, nobody may hang, nothing beyond a buffer may be
+ * must get MPI_ERR_TRUNCATE, none may hang, nothing beyond a buffer may be
  * written, and the next correct collective must be right.
  */
 #include <mpi.h>

@@ -42,7 +42,7 @@ struct params {
     int in_place;
     int send, receive; /* layouts */
     int operation;
-    int where;         /* 0: heap; 1: a private mapping, which nobody reaches */
+    int where;         /* 0: heap; 1: a private mapping, which no peer reaches */
 };
 
 /** How `n` ints lie in memory; `type` describes it to MPI. */

@@ -7,7 +7,7 @@
  *     places [hog|protected|remapped]
  *
  * hog: fill the arena (SMARTMAP_ARENA_BYTES) first; protected: all but what is
- * mapped over the heap, which nobody can read where process_vm_readv is
+ * mapped over the heap, which no process can read where process_vm_readv is
  * forbidden.  There a program that had protected one page of its heap died.
  * remapped: no heap is protected, so that mapping over it has to be noticed by
  * itself.  It was not where UCX had rewritten the entry of mmap.

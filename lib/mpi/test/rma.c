@@ -139,14 +139,14 @@ static void prepare(struct window *w)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/** How MPI is told of an item. */
-struct told {
+/** An item, as MPI is called for it. */
+struct call {
     int n, m, f; /* counts: of the origin, the target and what is fetched */
     MPI_Datatype from, to, result;
     MPI_Aint at;
 };
 
-static void call_by_request(const struct item *t, const struct told *d, void *data, void *fetched,
+static void call_by_request(const struct item *t, const struct call *d, void *data, void *fetched,
                             MPI_Win win)
 {
     MPI_Request r;
@@ -176,7 +176,7 @@ static void swap(const struct item *t, int k, MPI_Aint at, MPI_Win win)
     MPI_Win_flush_local_all(win); /* `compared` ends here */
 }
 
-static void call_now(const struct item *t, int k, const struct told *d, MPI_Win win)
+static void call_now(const struct item *t, int k, const struct call *d, MPI_Win win)
 {
     void *data = t->data[k], *fetched = t->fetched[k];
     MPI_Op op = ops[t->op].op;
@@ -199,7 +199,7 @@ static void call_now(const struct item *t, int k, const struct told *d, MPI_Win 
 
 static void call(const struct item *t, int k, MPI_Win win, int unit)
 {
-    struct told d = { .at = t->offset / unit };
+    struct call d = { .at = t->offset / unit };
     d.from = derive(t->from, t->type, t->elements, &d.n);
     d.to = derive(t->to, t->type, t->elements, &d.m);
     d.result = derive(t->result, t->type, t->elements, &d.f);

@@ -124,7 +124,7 @@ static void lock(void)
     lock_memory();
     traffic();
     getrusage(RUSAGE_SELF, &usage);
-    expect(usage.ru_maxrss < 2048 * 1024, "mlockall took memory that nobody uses");
+    expect(usage.ru_maxrss < 2048 * 1024, "mlockall took memory that is not used");
 }
 
 /* A thread that outlives the initial one. */
@@ -150,7 +150,7 @@ static void see_initial_thread_end(void)
     expect(initial_thread_has_ended(), "the initial thread lives");
 }
 
-/** The others wait for rank 1 so long that they look twice whether it lives. */
+/** The others wait for rank 1 so long that they check twice whether it lives. */
 static void wait_for_survivor(void)
 {
     enum { POLLS = 9000 };
@@ -167,7 +167,7 @@ static void wait_for_survivor(void)
     MPI_Irecv(&word, 1, MPI_INT, 1, 0, MPI_COMM_WORLD, &request);
     for (int i = 0; i < POLLS && !done; i++)
         MPI_Test(&request, &done, MPI_STATUS_IGNORE);
-    expect(!done, "a message that nobody sent");
+    expect(!done, "a message that was not sent");
     MPI_Send(&word, 1, MPI_INT, 1, 0, MPI_COMM_WORLD);
     MPI_Wait(&request, MPI_STATUS_IGNORE);
 }

@@ -1,7 +1,7 @@
 /*
  * taken: a sender of long data leaves the library in the middle of it.  Its
  * receiver must have all nevertheless, before the sender comes back: the sender
- * computes until it is told so, through shared memory and without MPI.  In other
+ * computes until it is notified, through shared memory and without MPI.  In other
  * turns it comes back at any moment.  Then the other way
  * round: a receive that does not wait finds such data, and its process computes
  * until the sender's call is complete.

@@ -316,7 +316,7 @@ static void errors(void)
     MPI_Group world;
     MPI_Info info, used;
     MPI_Aint bytes;
-    int unit, *model, flag, told;
+    int unit, *model, flag, found;
     char value[8];
     void *base;
     int64_t *words = make(WORDS, MPI_INFO_NULL, &win);
@@ -335,8 +335,8 @@ static void errors(void)
     MPI_Win_set_errhandler(no_locks, MPI_ERRORS_RETURN);
     expect_error(MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, no_locks), MPI_ERR_RMA_SYNC, "no_locks");
     MPI_Win_get_info(no_locks, &used);
-    MPI_Info_get(used, "no_locks", sizeof value - 1, value, &told);
-    expect(told && strcmp(value, "true") == 0, "the info of a window");
+    MPI_Info_get(used, "no_locks", sizeof value - 1, value, &found);
+    expect(found && strcmp(value, "true") == 0, "the info of a window");
     MPI_Info_free(&info);
     MPI_Info_free(&used);
     MPI_Group_free(&world);

@@ -1,56 +1,12 @@
-// A program that becomes another: what stays and what goes, from whichever
-// thread. `replaced CASE` prepares something and becomes itself, as
-// `replaced as CASE ...`, which looks.
-#include "../common/parallel.h"
-#include "../common/proc.h"
+// A program that becomes another: what it begins with, what stays and what goes. See replaced.h.
+#include "replaced.h"
 
-#include <fcntl.h>
 #include <sys/auxv.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/wait.h>
-
-extern char **environ;
-static char self[PATH_MAX];
-
-#define BECOME(...)                                                                                                    \
-    do {                                                                                                               \
-        execv(self, (char *[]){"replaced", "as", __VA_ARGS__, NULL});                                                  \
-        need(0, "execv");                                                                                              \
-    } while (0)
-
-static char *text(const char *format, ...) __attribute__((format(printf, 1, 2)));
-static char *text(const char *format, ...)
-{
-    char *made = malloc(256);
-    va_list args;
-    va_start(args, format);
-    vsnprintf(made, 256, format, args);
-    va_end(args);
-    return made;
-}
-
-static size_t contents(const char *path, char *into, size_t room)
-{
-    int fd = open(path, O_RDONLY);
-    ssize_t got = fd < 0 ? -1 : read(fd, into, room - 1);
-    need(got >= 0, path);
-    into[got] = 0;
-    close(fd);
-    return (size_t)got;
-}
-
-static int descriptors(void)
-{
-    int open = 0;
-    for (int fd = 0; fd < 256; fd++)
-        open += fcntl(fd, F_GETFD) != -1;
-    return open;
-}
-
-static int threads_here(void) { return atoi(proc_line("/proc/self/status", "Threads:")); }
 
 // ---- What a program begins with ------------------------------------------------
 
@@ -199,187 +155,6 @@ static void as_alarms(int argc, char **argv)
     check(sigwait(&set, &signo) == 0 && signo == SIGALRM, "an alarm that was set before");
 }
 
-// ---- Threads ---------------------------------------------------------------
-
-static atomic_int ready;
-static word_t word;
-static int ends[2];
-
-static void *in_a_call(void *arg)
-{
-    char byte;
-    ready++;
-    return (void *)(read(ends[0], &byte, 1) + (char *)arg);
-}
-static void *in_a_futex(void *arg)
-{
-    ready++;
-    futex_wait(&word, 0);
-    return arg;
-}
-static void *asleep(void *arg)
-{
-    ready++;
-    nanosleep(&(struct timespec){.tv_sec = 1000}, NULL);
-    return arg;
-}
-static void *at_work(void *arg)
-{
-    ready++;
-    for (;;)
-        word += 0;
-    return arg;
-}
-static void *in_calls(void *arg)
-{
-    ready++;
-    for (;;) {
-        int fd = open("/dev/null", O_RDONLY);
-        void *memory = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        munmap(memory, 1 << 20);
-        close(fd);
-    }
-    return arg;
-}
-static void *in_sigwait(void *arg)
-{
-    sigset_t set;
-    int signo;
-    sigfillset(&set);
-    ready++;
-    sigwait(&set, &signo);
-    return arg;
-}
-
-static void start_all(void)
-{
-    static void *(*const kinds[])(void *) = {in_a_call, in_a_futex, asleep, at_work, in_calls, in_sigwait};
-    need(pipe(ends) == 0, "pipe");
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        start(kinds[i], NULL);
-    AWAIT(ready == 6);
-}
-
-static void beside_threads(void)
-{
-    start_all();
-    BECOME("alone", text("%d", getpid()));
-}
-static void as_alone(int argc, char **argv)
-{
-    check(argc >= 4 && getpid() == atoi(argv[3]) && own_tid() == getpid(), "the first thread of the same process");
-    check(threads_here() == 1, "the only one");
-    ready = 0;
-    start_all();
-    check(threads_here() == 7, "which can start others");
-}
-
-static void *become_from_here(void *arg)
-{
-    sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, SIGUSR2);
-    pthread_sigmask(SIG_SETMASK, &set, NULL);
-    signal_thread(own_tid(), SIGUSR2);
-    prctl(PR_SET_NAME, "a thread");
-    BECOME("from_thread", text("%d", getpid()));
-    return arg;
-}
-static void from_thread(void)
-{
-    start_all();
-    start(become_from_here, NULL);
-    for (;;)
-        pause();
-}
-static void as_from_thread(int argc, char **argv)
-{
-    sigset_t set;
-    char name[16];
-    sigpending(&set);
-    check(sigismember(&set, SIGUSR2), "what was pending for the thread");
-    sigprocmask(SIG_BLOCK, NULL, &set);
-    check(sigismember(&set, SIGUSR2) && !sigismember(&set, SIGUSR1), "the mask of the thread");
-    check(prctl(PR_GET_NAME, name) == 0 && strcmp(name, "replaced") == 0, "the name of the program");
-    as_alone(argc, argv);
-}
-
-static void *become_when_alone(void *arg)
-{
-    AWAIT(word == 0);
-    BECOME("alone", text("%d", getpid()));
-    return arg;
-}
-static void without_first(void)
-{
-    word = 1;
-    syscall(SYS_set_tid_address, &word); // cleared at its end
-    start(become_when_alone, NULL);
-    syscall(SYS_exit, 0);
-}
-
-static void *become(void *arg)
-{
-    ready++;
-    AWAIT(ready == 8);
-    BECOME("alone", text("%d", getpid()));
-    return arg;
-}
-static void at_once(void)
-{
-    for (int i = 0; i < 7; i++)
-        start(become, NULL);
-    become(NULL);
-}
-
-// The strings change all the time; each that arrives is one of those that there were.
-static char *volatile shifting[4];
-static char changing[64];
-static void *change(void *arg)
-{
-    static char *const values[] = {"as", changing, (char *)8, (char *)-1, NULL};
-    for (unsigned i = 0;; i++) {
-        shifting[2] = values[i % 5];
-        memset(changing, "xyz"[i % 3], i % sizeof changing);
-    }
-    return arg;
-}
-static void of_changing_strings(void)
-{
-    shifting[0] = "replaced";
-    shifting[1] = "as";
-    start(change, NULL);
-    for (int i = 0; i < 300; i++) {
-        execv("/no/such", (char **)shifting);
-        need(errno == ENOENT || errno == EFAULT, "execv");
-        execve("/no/such", (char *[]){"x", NULL}, (char **)shifting);
-        need(errno == ENOENT || errno == EFAULT, "execve");
-    }
-    shifting[3] = NULL;
-    execve(self, (char *[]){"replaced", "as", "nothing", NULL}, (char *[]){changing, NULL});
-    need(0, "execve");
-}
-static void as_nothing(int argc, char **argv)
-{
-    check(argc == 3 && argv[3] == NULL && strlen(environ[0]) < sizeof changing, "strings that are whole");
-}
-
-// One thread ends the process while another replaces its program: the status is the same.
-static void *end(void *arg)
-{
-    ready++;
-    AWAIT(ready == 2);
-    syscall(SYS_exit_group, 5);
-    return arg;
-}
-static void while_it_ends(void)
-{
-    start(end, NULL);
-    ready++;
-    AWAIT(ready == 2);
-    execl("/bin/sh", "sh", "-c", "exit 5", NULL);
-}
-
 // ---- Others ------------------------------------------------------------------
 
 // Programs of other kinds, one after the other, up to this one.
@@ -427,6 +202,7 @@ static void as_many(int argc, char **argv)
     need(memory != NULL, "malloc");
     memset(memory, 1, 2 << 20);
     open("/dev/null", O_RDONLY | O_CLOEXEC);
+    int ends[2];
     need(pipe2(ends, O_CLOEXEC) == 0, "pipe2");
     start(asleep, NULL);
     AWAIT(ready == 1);
@@ -435,20 +211,10 @@ static void as_many(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    need(readlink("/proc/self/exe", self, sizeof self - 1) > 0, "readlink");
-    static const struct {
-        const char *name;
-        void (*run)(int, char **);
-    } others[] = {{"begins", as_begins}, {"stays", as_stays}, {"alarms", as_alarms}, {"alone", as_alone},
-                  {"from_thread", as_from_thread}, {"nothing", as_nothing}, {"kinds", as_kinds}, {"many", as_many}};
-    for (size_t i = 0; argc > 2 && strcmp(argv[1], "as") == 0 && i < sizeof others / sizeof *others; i++)
-        if (strcmp(argv[2], others[i].name) == 0) {
-            others[i].run(argc, argv);
-            return check_done();
-        }
+    static const struct other others[] = {{"begins", as_begins}, {"stays", as_stays}, {"alarms", as_alarms},
+                                         {"kinds", as_kinds}, {"many", as_many}};
     static const struct test_case cases[] = {
-        CASE(begins), CASE(stays), CASE(alarms), CASE(beside_threads), CASE(from_thread), CASE(without_first),
-        CASE(at_once), CASE(of_changing_strings), CASE(while_it_ends), CASE(of_all_kinds), CASE(many),
+        CASE(begins), CASE(stays), CASE(alarms), CASE(of_all_kinds), CASE(many),
     };
-    return RUN_CASES(cases);
+    return RUN_REPLACED(others, cases);
 }

@@ -340,63 +340,6 @@ static void replaced_descriptor(void)
     need(unlink("races.write") == 0 && unlink("races.read") == 0, "unlink");
 }
 
-// ---- malloc ------------------------------------------------------------------
-
-static void *allocate(void *arg)
-{
-    enum { HELD = 32 };
-    unsigned char *held[HELD] = {0};
-    size_t sizes[HELD] = {0};
-    uint32_t state = (uint32_t)(intptr_t)arg;
-    for (long i = 0; i < 10 * rounds; i++) {
-        int slot = (int)(next(&state) % HELD);
-        wrong += !all_bytes(held[slot], slot + (int)(intptr_t)arg, sizes[slot]);
-        free(held[slot]);
-        sizes[slot] = next(&state) % 64 == 0 ? 200000 : next(&state) % 2000;
-        held[slot] = malloc(sizes[slot]);
-        memset(held[slot], slot + (int)(intptr_t)arg, sizes[slot]);
-    }
-    for (int slot = 0; slot < HELD; slot++)
-        free(held[slot]);
-    return NULL;
-}
-static void allocations(void)
-{
-    pthread_t threads[8];
-    wrong = 0;
-    for (intptr_t i = 0; i < 8; i++)
-        threads[i] = start(allocate, (void *)(i + 1));
-    for (int i = 0; i < 8; i++)
-        joined(threads[i]);
-    check(wrong == 0, "eight threads allocate and free, and nobody's memory is another's");
-}
-
-// What one allocates another frees.
-static _Atomic(char *) mailbox;
-static void *release(void *arg)
-{
-    for (long i = 0; i < rounds; i++) {
-        char *block;
-        AWAIT((block = atomic_exchange(&mailbox, NULL)) != NULL);
-        wrong += !all_bytes(block, (int)(i % 100) + 1, 1000);
-        free(block);
-    }
-    return arg;
-}
-static void passed_on(void)
-{
-    wrong = 0;
-    pthread_t thread = start(release, NULL);
-    for (long i = 0; i < rounds; i++) {
-        char *block = malloc(1000);
-        memset(block, (int)(i % 100) + 1, 1000);
-        AWAIT(mailbox == NULL);
-        mailbox = block;
-    }
-    joined(thread);
-    check(wrong == 0, "what one thread allocates another frees");
-}
-
 // ---- The end -----------------------------------------------------------------
 
 static atomic_int fighters;
@@ -428,7 +371,7 @@ int main(int argc, char **argv)
         CASE(own_maps), CASE(own_protections), CASE(own_moves), CASE(own_discards), CASE(mixed),
         CASE(common_break), CASE(common_range), CASE(calls_and_unmap), CASE(calls_and_protect),
         CASE(calls_and_discard), CASE(calls_and_move), CASE(calls_and_break), CASE(unmap_under_read),
-        CASE(replaced_descriptor), CASE(allocations), CASE(passed_on), CASE(against_exit),
+        CASE(replaced_descriptor), CASE(against_exit),
     };
     rounds = argc > 1 && strcmp(argv[1], "all") != 0 ? number_arg(argc, argv, 2, rounds) : rounds;
     return RUN_CASES(cases);

@@ -3,12 +3,8 @@
 #include "../common/parallel.h"
 
 #include <fcntl.h>
-#include <poll.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/timerfd.h>
 #include <sys/un.h>
 
@@ -112,96 +108,6 @@ static void pipe_ring(void)
         close(ring[i][0]);
 }
 
-// ---- Waiting for events -------------------------------------------------------
-
-static void *poll_both(void *arg)
-{
-    struct pollfd fds[2] = {{.fd = all_readers[0].ends[0], .events = POLLIN}, {.fd = all_readers[1].ends[0], .events = POLLIN}};
-    int result = poll(fds, 2, -1);
-    return (void *)(intptr_t)(result == 1 && fds[(intptr_t)arg].revents == POLLIN);
-}
-static void polls(void)
-{
-    for (int i = 0; i < 2; i++)
-        need(pipe(all_readers[i].ends) == 0, "pipe");
-    pthread_t threads[8];
-    for (int i = 0; i < 8; i++)
-        threads[i] = start(poll_both, (void *)1);
-    need(write(all_readers[1].ends[1], "x", 1) == 1, "write");
-    for (int i = 0; i < 8; i++)
-        check(joined(threads[i]) != NULL, "a thread in poll sees which pipe was written to");
-    for (int i = 0; i < 2; i++)
-        close(all_readers[i].ends[0]), close(all_readers[i].ends[1]);
-}
-
-static int epoll_fd, event_fd;
-static void *wait_for_event(void *arg)
-{
-    struct epoll_event event = {0};
-    uint64_t value = 0;
-    int count = epoll_wait(epoll_fd, &event, 1, -1);
-    *(int *)arg = count == 1 && event.data.u32 == 77 && read(event_fd, &value, sizeof value) == sizeof value && value == 5;
-    return NULL;
-}
-static void epoll_and_eventfd(void)
-{
-    int right = 0;
-    epoll_fd = epoll_create1(0);
-    event_fd = eventfd(0, 0);
-    struct epoll_event event = {.events = EPOLLIN, .data.u32 = 77};
-    pthread_t thread = start(wait_for_event, &right);
-    // It may wait already: what is added then counts too.
-    check(epoll_ctl(epoll_fd, EPOLL_CTL_ADD, event_fd, &event) == 0, "an eventfd for the thread in epoll_wait");
-    uint64_t value = 5;
-    check(write(event_fd, &value, sizeof value) == sizeof value, "is written to");
-    joined(thread);
-    check(right, "the thread is told, and reads the value");
-    close(epoll_fd);
-    close(event_fd);
-}
-
-static void *count_events(void *arg)
-{
-    uint64_t value;
-    for (int i = 0; i < 25; i++)
-        if (read(event_fd, &value, sizeof value) != sizeof value || value != 1)
-            return NULL;
-    return arg;
-}
-static void eventfd_semaphore(void)
-{
-    pthread_t threads[4];
-    uint64_t many = 60, rest = 40;
-    event_fd = eventfd(0, EFD_SEMAPHORE);
-    for (int i = 0; i < 4; i++)
-        threads[i] = start(count_events, threads);
-    need(write(event_fd, &many, sizeof many) == sizeof many && write(event_fd, &rest, sizeof rest) == sizeof rest, "write");
-    for (int i = 0; i < 4; i++)
-        check(joined(threads[i]) == threads, "a thread takes 25 of 100");
-    close(event_fd);
-}
-
-static void *wait_timer(void *arg)
-{
-    uint64_t ticks = 0;
-    return (void *)(intptr_t)(read((int)(intptr_t)arg, &ticks, sizeof ticks) == sizeof ticks && ticks >= 1);
-}
-static void timerfds(void)
-{
-    pthread_t threads[4];
-    int fds[4];
-    for (int i = 0; i < 4; i++) {
-        struct itimerspec time = {.it_value = timespec_of((i + 1) * 5 * MS)};
-        fds[i] = timerfd_create(CLOCK_MONOTONIC, 0);
-        need(fds[i] >= 0 && timerfd_settime(fds[i], 0, &time, NULL) == 0, "timerfd");
-        threads[i] = start(wait_timer, (void *)(intptr_t)fds[i]);
-    }
-    for (int i = 0; i < 4; i++) {
-        check(joined(threads[i]) != NULL, "a thread waited for its timer");
-        close(fds[i]);
-    }
-}
-
 // ---- Sockets ------------------------------------------------------------------
 
 static int listening;
@@ -301,154 +207,6 @@ static void reader_leaves(void)
     joined(thread);
     check(written == size && broken_pipes == 1, "a write that lost its reader says how much it wrote, and raises SIGPIPE");
     close(common[1]);
-}
-
-// ---- Files --------------------------------------------------------------------
-
-enum { FILE_BLOCKS = 64, BLOCK = 4096 };
-static int file;
-static atomic_int wrong;
-static void *read_blocks(void *arg)
-{
-    static char buffers[4][BLOCK];
-    char *buffer = buffers[(intptr_t)arg];
-    for (int i = 0; i < 100; i++) {
-        int block = (i * 37 + (int)(intptr_t)arg * 11) % FILE_BLOCKS;
-        wrong += pread(file, buffer, BLOCK, (off_t)block * BLOCK) != BLOCK || !all_bytes(buffer, block, BLOCK);
-    }
-    return NULL;
-}
-static void file_make(void)
-{
-    char buffer[BLOCK];
-    file = open("blocks", O_RDWR | O_CREAT | O_TRUNC, 0600);
-    for (int i = 0; i < FILE_BLOCKS; i++) {
-        memset(buffer, i, BLOCK);
-        need(write(file, buffer, BLOCK) == BLOCK, "write");
-    }
-}
-static void preads(void)
-{
-    pthread_t threads[4];
-    wrong = 0;
-    file_make();
-    for (intptr_t i = 0; i < 4; i++)
-        threads[i] = start(read_blocks, (void *)i);
-    for (int i = 0; i < 4; i++)
-        joined(threads[i]);
-    check(wrong == 0, "400 blocks read by four threads, each the right one");
-    close(file);
-    unlink("blocks");
-}
-
-// One offset for all: each record is read once.
-static atomic_int blocks_seen[FILE_BLOCKS];
-static void *read_next(void *arg)
-{
-    char *buffer = malloc(BLOCK);
-    while (read(file, buffer, BLOCK) == BLOCK) {
-        wrong += !all_bytes(buffer, buffer[0], BLOCK);
-        blocks_seen[(unsigned char)buffer[0] % FILE_BLOCKS]++;
-    }
-    free(buffer);
-    return arg;
-}
-static void common_offset(void)
-{
-    pthread_t threads[4];
-    int once = 1;
-    wrong = 0;
-    memset(blocks_seen, 0, sizeof blocks_seen);
-    file_make();
-    need(lseek(file, 0, SEEK_SET) == 0, "lseek");
-    for (int i = 0; i < 4; i++)
-        threads[i] = start(read_next, NULL);
-    for (int i = 0; i < 4; i++)
-        joined(threads[i]);
-    for (int i = 0; i < FILE_BLOCKS; i++)
-        once &= blocks_seen[i] == 1;
-    check(wrong == 0 && once, "%d blocks read by four threads from one offset, each once", FILE_BLOCKS);
-    close(file);
-    unlink("blocks");
-}
-
-static void *append(void *arg)
-{
-    for (int i = 0; i < 50; i++) {
-        char line[32];
-        int length = snprintf(line, sizeof line, "%d %04d\n", (int)(intptr_t)arg, i);
-        wrong += write(file, line, (size_t)length) != length;
-    }
-    return NULL;
-}
-static void appends(void)
-{
-    pthread_t threads[4];
-    int next[4] = {0}, right = 1, thread, number, lines = 0;
-    wrong = 0;
-    file = open("log", O_RDWR | O_CREAT | O_TRUNC | O_APPEND, 0600);
-    for (intptr_t i = 0; i < 4; i++)
-        threads[i] = start(append, (void *)i);
-    for (int i = 0; i < 4; i++)
-        joined(threads[i]);
-    FILE *log = fopen("log", "r");
-    for (; fscanf(log, "%d %d", &thread, &number) == 2; lines++)
-        right &= thread >= 0 && thread < 4 && next[thread]++ == number;
-    check(wrong == 0 && right && lines == 200, "200 lines appended by four threads, whole, each thread's in order");
-    fclose(log);
-    close(file);
-    unlink("log");
-}
-
-static void *print_lines(void *arg)
-{
-    for (int i = 0; i < 50; i++)
-        fprintf((FILE *)arg, "%s %s %s\n", "one", "whole", "line");
-    return NULL;
-}
-static void prints(void)
-{
-    pthread_t threads[4];
-    char line[64];
-    int right = 1, lines = 0;
-    FILE *out = fopen("lines", "w+");
-    setvbuf(out, NULL, _IOLBF, 128);
-    for (int i = 0; i < 4; i++)
-        threads[i] = start(print_lines, out);
-    for (int i = 0; i < 4; i++)
-        joined(threads[i]);
-    rewind(out);
-    for (; fgets(line, sizeof line, out); lines++)
-        right &= strcmp(line, "one whole line\n") == 0;
-    check(right && lines == 200, "200 lines printed by four threads, all of them whole");
-    fclose(out);
-    unlink("lines");
-}
-
-static void *own_files(void *arg)
-{
-    char name[32];
-    snprintf(name, sizeof name, "file%d", (int)(intptr_t)arg);
-    for (int i = 0; i < 25; i++) {
-        int fd = open(name, O_RDWR | O_CREAT | O_EXCL, 0600);
-        struct stat stat;
-        wrong += fd < 0 || write(fd, name, 5) != 5 || fstat(fd, &stat) != 0 || stat.st_size != 5 || close(fd) != 0 ||
-                 unlink(name) != 0;
-    }
-    return NULL;
-}
-static void opens(void)
-{
-    pthread_t threads[8];
-    wrong = 0;
-    for (intptr_t i = 0; i < 8; i++)
-        threads[i] = start(own_files, (void *)i);
-    for (int i = 0; i < 8; i++)
-        joined(threads[i]);
-    check(wrong == 0, "200 files made, written and removed by eight threads");
-    int fd = open("/dev/null", O_RDONLY);
-    check(fd == 3, "no descriptor is left");
-    close(fd);
 }
 
 // ---- Sleeping -----------------------------------------------------------------
@@ -586,10 +344,8 @@ static void beside_ends(void)
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        CASE(readers), CASE(one_pipe), CASE(pipe_ring), CASE(polls), CASE(epoll_and_eventfd),
-        CASE(eventfd_semaphore), CASE(timerfds), CASE(accepts), CASE(shutdown_wakes), CASE(close_while_reading),
-        CASE(preads), CASE(common_offset), CASE(appends), CASE(prints), CASE(opens), CASE(sleeps),
-        CASE(read_interrupted), CASE(reader_leaves), CASE(beside_ends),
+        CASE(readers), CASE(one_pipe), CASE(pipe_ring), CASE(accepts), CASE(shutdown_wakes), CASE(close_while_reading),
+        CASE(sleeps), CASE(read_interrupted), CASE(reader_leaves), CASE(beside_ends),
     };
     return RUN_CASES(cases);
 }

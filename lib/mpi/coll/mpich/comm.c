@@ -1,6 +1,6 @@
 /*
  * Communicators: which are ours, and their teams, from their first collective
- * until they are freed, which an attribute's deletion tells.
+ * until they are freed, which an attribute's deletion notifies us of.
  */
 #include "job.h"
 
@@ -61,7 +61,7 @@ static struct kept *keep(MPI_Comm comm, bool refused)
     return kept;
 }
 
-/** Is it a communicator at all?  What is none is left to the MPI, which says so. */
+/** Is it a communicator at all?  What is none is left to the MPI, which reports it. */
 static bool exists(MPI_Comm comm)
 {
     int size;

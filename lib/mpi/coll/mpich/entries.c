@@ -1,7 +1,7 @@
 /*
  * The collectives as programs call them: by a communicator's team, where it has
  * one that is ready, else by the MPI.  Arguments that no collective can have go
- * to the MPI as well, which says what is wrong with them.
+ * to the MPI as well, which reports what is wrong with them.
  */
 #include "job.h"
 

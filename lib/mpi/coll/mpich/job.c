@@ -75,10 +75,10 @@ static bool can_begin(void)
 
 static void begin(void)
 {
-    const char *say = getenv("SMARTMAP_VERBOSE"), *table = getenv("SMARTMAP_TABLE");
-    verbose = say && say[0] != '\0' && say[0] != '0';
+    const char *set = getenv("SMARTMAP_VERBOSE"), *table = getenv("SMARTMAP_TABLE");
+    verbose = set && set[0] != '\0' && set[0] != '0';
     if (table && table[0])
-        smartmap_read_table(table); /* says what is wrong with it */
+        smartmap_read_table(table); /* reports what is wrong with it */
     if (can_begin()) {
         real.Grequest_start(say_nothing, free_nothing, cancel_nothing, NULL, &never);
         served = true; /* for the world's own team */
@@ -150,7 +150,7 @@ void smartmap_abort(port_comm_t comm)
     real.Abort(comm, MPI_ERR_NO_MEM);
 }
 
-void smartmap_tell_fallback(port_comm_t comm)
+void smartmap_report_fallback(port_comm_t comm)
 {
     char name[MPI_MAX_OBJECT_NAME];
     int length;

@@ -2,7 +2,7 @@
  * PMPI_Reduce_local knows all datatypes and operations, but takes two buffers, so
  * that the last operand has to be copied first, and is called through for each
  * block.  What programs reduce most is folded here, by loops that the compiler
- * vectorises (the Makefile asks for -O3).  Integers wrap around, as in MPICH.
+ * vectorises (the Makefile sets -O3).  Integers wrap around, as in MPICH.
  */
 #include "ops.h"
 

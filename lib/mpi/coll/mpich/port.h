@@ -11,7 +11,7 @@ typedef MPI_Comm port_comm_t;
 typedef MPI_Datatype port_type_t;
 typedef MPI_Op port_op_t;
 
-/** Windows of MPI are not looked at here, and through them others may update what peers read. */
+/** Windows of MPI are not seen here, and through them others may update what peers read. */
 #define PORT_KEEPS false
 
 /** Elements of one reduction: PMPI_Reduce_local takes them in blocks. */

@@ -28,7 +28,7 @@ void real_find(const void *caller)
         exit(EXIT_FAILURE);
     }
     struct real r = { .found = true };
-    /* ISO C has no conversion from void * to functions; dlsym(3) says how. */
+    /* ISO C has no conversion from void * to functions; dlsym(3) shows how. */
 #define FIND(name) *(void **)&r.name = find(callers, "PMPI_" #name);
     REAL_FUNCTIONS(FIND)
 #undef FIND

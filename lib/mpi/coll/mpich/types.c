@@ -1,5 +1,5 @@
 /*
- * Datatypes and operations by MPI's own calls.  What a datatype looks like is
+ * Datatypes and operations by MPI's own calls.  How a datatype lies in memory is
  * kept until it is freed: asking costs more than a short collective.
  */
 #include "job.h"

@@ -25,7 +25,7 @@ static int register_variables(void)
         int *value;
     } variables[] = {
         { "priority", "Priority; above tuned (30) it is chosen", &c->priority },
-        { "verbose", "1: say once why a communicator falls back", &c->verbose },
+        { "verbose", "1: report once why a communicator falls back", &c->verbose },
         { "inline_bytes", "Contributions up to this size travel in the slot; -1: by the table",
           &smartmap_given.inline_bytes },
         { "one_way_bytes", "The same for ranks that only give (bcast, scatter, reduce)",

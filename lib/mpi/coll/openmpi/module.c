@@ -120,7 +120,7 @@ void smartmap_abort(port_comm_t comm)
     ompi_mpi_abort(comm, MPI_ERR_NO_MEM);
 }
 
-void smartmap_tell_fallback(port_comm_t comm)
+void smartmap_report_fallback(port_comm_t comm)
 {
     if (mca_coll_smartmap_component.verbose)
         smartmap_say("%s falls back: not all ranks reach each other", comm->c_name);

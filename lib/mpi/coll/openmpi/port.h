@@ -14,7 +14,7 @@ typedef ompi_communicator_t *port_comm_t;
 typedef ompi_datatype_t *port_type_t;
 typedef ompi_op_t *port_op_t;
 
-/** Is what peers read in place known to be updated by nobody else?  Then they may keep its lines. */
+/** Is what peers read in place known to be updated by no other process?  Then they may keep its lines. */
 #define PORT_KEEPS (!smartmap_exposes())
 
 /** Elements of one reduction: as many as Open MPI converts. */

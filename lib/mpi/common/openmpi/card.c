@@ -22,7 +22,7 @@ int smartmap_leave_card(const char *key)
                                                                 : OMPI_ERR_NOT_AVAILABLE;
 }
 
-/** A card never changes, so answers are kept: every new communicator asks for all members. */
+/** A card never changes, so answers are kept: every new communicator needs those of all members. */
 bool smartmap_left_card(const ompi_proc_t *proc)
 {
     enum { KEPT = 1024 };

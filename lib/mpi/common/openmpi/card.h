@@ -13,7 +13,7 @@
 
 /**
  * Say before Open MPI's start-up fence that this process could take part in
- * what the component with this key does; without an arena say nothing.
+ * what the component with this key does; without an arena leave none.
  */
 int smartmap_leave_card(const char *key);
 
