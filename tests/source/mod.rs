@@ -6,6 +6,7 @@ pub mod loops;
 pub mod paths;
 mod readmes;
 mod sleeps;
+mod trust;
 pub mod vocabulary;
 
 use std::fs;

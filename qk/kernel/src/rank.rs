@@ -5,11 +5,13 @@ mod calls;
 mod cpu_time;
 mod ending;
 pub mod home;
+mod identity;
 mod memory;
 mod root;
 mod stops;
 mod turns;
 
+pub use identity::Identity;
 pub use root::Root;
 pub use turns::Reload;
 
@@ -23,7 +25,6 @@ use turns::Turns;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use abi::Errno;
-use abi::control::RankInfo;
 use abi::halt::debugger;
 use abi::ident::RLIM_NLIMITS;
 use abi::rlimit;
@@ -44,16 +45,6 @@ use crate::thread::{self, Thread, Threads};
 use crate::timer::Timers;
 use crate::xpmem::Xpmem;
 use crate::{clock, preempt, sched};
-
-/// What never changes after the proxy attached: served without a lock.
-pub struct Identity {
-    /// The proxy's pid is the rank's.
-    pub pid: u64,
-    /// Its parent: yod.
-    pub ppid: u64,
-    /// User, group, and so on.
-    pub info: RankInfo,
-}
 
 /// A rank. What its program, its threads and the host may ask of it has a verb, in the file of what the verb keeps right.
 pub struct Rank {
@@ -332,12 +323,7 @@ impl Rank {
     /// Its identity; all zero before the proxy attached.
     #[inline]
     pub fn identity(&self) -> &Identity {
-        const UNKNOWN: Identity = Identity {
-            pid: 0,
-            ppid: 0,
-            info: RankInfo::from_words(&[0; RankInfo::WORDS]),
-        };
-        self.identity.get().unwrap_or(&UNKNOWN)
+        self.identity.get().unwrap_or(&Identity::UNKNOWN)
     }
 
     /// Its main thread, which may have ended.
