@@ -1,11 +1,12 @@
 //! Controls of the instruments: programs in which each must count as much as is known beforehand. What is promised is mostly
 //! "at most" or "none", which an instrument that counts nothing would confirm.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use margay_tests::tree;
 
 use crate::lab::{How, Lab};
 use crate::plugin::{self, Report};
@@ -118,7 +119,7 @@ pub fn record(recorded: u64, flag: u64) -> Result<()> {
 /// # Errors
 /// When something is missing.
 pub fn known_sections(library: &Path, guest: &Path) -> Result<Vec<u64>> {
-    let source = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("plugin/test/sections.S");
+    let source = tree::root().join("bench/plugin/test/sections.S");
     let mut cc = Command::new("cc");
     cc.args(["-m32", "-nostdlib", "-static", "-no-pie"])
         .args(["-Wl,-Ttext=0x100000,--build-id=none", "-o"])

@@ -296,7 +296,7 @@ impl Lab {
         }
         words.push("--".into());
         if how.launch == Launch::Components {
-            words.push(launch::WRAPPER.into());
+            words.push(launch::wrapper().into());
         }
         words.push(program.into());
         words.extend(args.iter().map(OsString::from));

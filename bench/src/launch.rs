@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, ensure};
+use margay_tests::tree;
 
 /// An MPI.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -123,7 +124,9 @@ impl Launch {
 }
 
 /// Runs a rank with lib/mpi's components.
-pub const WRAPPER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../lib/mpi/smartmap-run");
+pub fn wrapper() -> PathBuf {
+    tree::root().join("lib/mpi/smartmap-run")
+}
 
 #[cfg(test)]
 mod tests {

@@ -8,6 +8,7 @@ use std::process::Command;
 use std::time::SystemTime;
 
 use anyhow::{Context, Result, ensure};
+use margay_tests::tree;
 
 use crate::launch::Mpi;
 
@@ -20,7 +21,7 @@ const OPENMP_FLAGS: [&str; 2] = ["-fopenmp", "-Wl,--no-warnings"];
 
 /// Where the source of a program is, in bench/programs.
 pub fn source_of(program: &str) -> PathBuf {
-    let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs");
+    let programs = tree::root().join("bench/programs");
     let source = match Mpi::of(program) {
         Some((_, name)) => programs.join("mpi").join(name),
         None => programs.join(program.strip_prefix("omp_").unwrap_or(program)),
@@ -33,7 +34,7 @@ pub fn source_of(program: &str) -> PathBuf {
 /// # Errors
 /// When a file cannot be read or compiled.
 pub fn build(to: &Path) -> Result<()> {
-    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs");
+    let from = tree::root().join("bench/programs");
     fs::create_dir_all(to).with_context(|| format!("cannot make {}", to.display()))?;
     let mut shared = SystemTime::UNIX_EPOCH;
     for header in files(&from, "h")? {

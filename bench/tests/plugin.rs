@@ -1,25 +1,28 @@
 //! The plugin of bench/plugin, on programs whose counts are known beforehand. Needs it and yod built:
 //! `cargo run -p xtask -- check --only plugin`.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use margay_bench::control;
 use margay_bench::lab::allowed_cores;
 use margay_bench::plugin::{Counts, Report, Side};
+use margay_tests::tree::{root, target};
 
-const TMP: &str = env!("CARGO_TARGET_TMPDIR");
-const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/plugin");
 const PAGES: u64 = 64 << 8;
 /// Pages of a file that it loads from.
 const FILE_PAGES: u64 = 16;
 
-fn target() -> &'static Path {
-    Path::new(TMP).parent().expect("a target directory")
+/// A file that tests write.
+fn tmp(name: &str) -> PathBuf {
+    let folder = target().join("tmp");
+    fs::create_dir_all(&folder).expect("the target directory is writable");
+    folder.join(name)
 }
 
 fn compile(sources: &[&str], name: &str) -> PathBuf {
-    let program = Path::new(TMP).join(name);
+    let program = tmp(name);
     let status = Command::new("cc")
         .args([
             "-std=gnu11",
@@ -29,7 +32,11 @@ fn compile(sources: &[&str], name: &str) -> PathBuf {
             "-Wextra",
             "-Werror",
         ])
-        .args(sources.iter().map(|source| format!("{SOURCE}/{source}")))
+        .args(
+            sources
+                .iter()
+                .map(|source| root().join("bench/plugin").join(source)),
+        )
         .arg("-o")
         .arg(&program)
         .status();
@@ -85,7 +92,7 @@ fn tlb(counts: &Counts, size: &str) -> [u64; 3] {
 #[test]
 fn known_regions_have_the_counts_they_must_have() {
     let probe = compile(&["test/probe.c"], "plugin-probe");
-    let out = Path::new(TMP).join("plugin-known.json");
+    let out = tmp("plugin-known.json");
     let run = || {
         let mut command = yod(&format!("out={},irqs=on", out.display()));
         command.env("MARGAY_ICOUNT", "1").arg(&probe).arg("1234");
@@ -158,7 +165,7 @@ fn pages_are_as_margay_gives_them(first: &Counts, again: &Counts) {
 #[test]
 fn memory_is_found_beside_a_larger_pool() {
     let probe = compile(&["test/probe.c"], "plugin-probe-pool");
-    let out = Path::new(TMP).join("plugin-pool.json");
+    let out = tmp("plugin-pool.json");
     let mut command = yod(&format!("out={}", out.display()));
     command.args(["--shared-memory", "512M"]);
     command.env("MARGAY_ICOUNT", "1").arg(&probe).arg("1");
@@ -175,8 +182,8 @@ fn memory_is_found_beside_a_larger_pool() {
 #[test]
 fn each_cpu_has_its_own_counts() {
     let probe = compile(&["test/probe.c"], "plugin-probe-2");
-    let out = Path::new(TMP).join("plugin-two.json");
-    let watched = Path::new(TMP).join("plugin-two.watched");
+    let out = tmp("plugin-two.json");
+    let watched = tmp("plugin-two.watched");
     let mut command = yod(&format!(
         "out={},watch={},model=off",
         out.display(),
@@ -212,7 +219,7 @@ fn each_cpu_has_its_own_counts() {
 
 /// From reset to the end of the last of `ranks` ranks that do nothing, on one core: executed instructions.
 fn executed(nothing: &Path, ranks: u64) -> u64 {
-    let out = Path::new(TMP).join(format!("plugin-{ranks}-ranks.json"));
+    let out = tmp(&format!("plugin-{ranks}-ranks.json"));
     let yod = {
         let mut yod = yod_with(&format!("out={},model=off", out.display()), "4M");
         yod.args(["-n", &ranks.to_string(), "--"]).arg(nothing);
@@ -257,7 +264,7 @@ fn starting_costs_as_much_for_each_rank_of_many() {
 fn what_comes_before_the_first_mark_can_be_left_out() {
     let probe = compile(&["test/probe.c"], "plugin-probe-3");
     let run = |scope: &str| {
-        let out = Path::new(TMP).join(format!("plugin-{scope}.json"));
+        let out = tmp(&format!("plugin-{scope}.json"));
         let mut command = yod(&format!("out={},scope={scope},model=off", out.display()));
         command.arg(&probe).arg("10");
         counted(command, &out).0.vcpus[0].clone()
@@ -273,7 +280,7 @@ fn what_comes_before_the_first_mark_can_be_left_out() {
 #[test]
 fn sections_with_interrupts_off_have_the_lengths_they_must_have() {
     let library = target().join("plugin/margay-count.so");
-    let guest = Path::new(TMP).join("plugin-sections");
+    let guest = tmp("plugin-sections");
     let found = control::known_sections(&library, &guest).expect("a guest that ends");
     control::ensure_known(&found).expect("known lengths");
 }

@@ -2,16 +2,16 @@
 //! held is held in `make check`, and what `make compare` measures is stated as docs/report-example has it.
 
 use std::fs;
-use std::path::Path;
 
 use margay_bench::catalogue::{Aim, by_name};
 use margay_bench::compare::catalogue::{CLAIMS, JOBS};
 use margay_bench::gate::Baseline;
 use margay_bench::number::number;
+use margay_tests::tree;
 use serde_json::Value;
 
 fn read(path: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path);
+    let path = tree::root().join(path);
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
@@ -71,10 +71,7 @@ fn is_there(source: &str, name: &str) -> bool {
         ("gate", Some(name)) => read("bench/baseline.tsv")
             .lines()
             .any(|line| line.split('\t').next() == Some(name)),
-        ("", None) => Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("..")
-            .join(name)
-            .exists(),
+        ("", None) => tree::root().join(name).exists(),
         _ => false,
     }
 }

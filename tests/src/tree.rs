@@ -1,21 +1,12 @@
 //! Where things are in the source tree and in cargo's target directory.
 
+#[path = "../../xtask/src/root.rs"]
+mod root;
+
 use std::env;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-/// The root of the workspace.
-#[must_use]
-pub fn root() -> PathBuf {
-    let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
-    tests.parent().unwrap_or(tests).to_path_buf()
-}
-
-/// cargo's target directory, absolute.
-#[must_use]
-pub fn target() -> PathBuf {
-    let set = env::var_os("CARGO_TARGET_DIR").filter(|dir| !dir.is_empty());
-    root().join(set.map_or_else(|| "target".into(), PathBuf::from))
-}
+pub use root::{root, target};
 
 /// yod, as `make build` leaves it.
 #[must_use]

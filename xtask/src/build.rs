@@ -6,24 +6,11 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
+pub use crate::root::{root, target};
 use crate::{plugin, programs, setup};
 
 /// The target of everything that runs on the node.
 pub const NODE_TARGET: &str = "x86_64-unknown-none";
-
-/// The root of the workspace.
-pub fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .expect("xtask lies in the workspace")
-        .to_path_buf()
-}
-
-/// cargo's target directory, absolute.
-pub fn target() -> PathBuf {
-    let set = env::var_os("CARGO_TARGET_DIR").filter(|dir| !dir.is_empty());
-    root().join(set.map_or_else(|| "target".into(), PathBuf::from))
-}
 
 /// Has cargo build for loom, in a folder of its own: with other flags for the compiler, everything is built anew.
 pub fn for_loom(cargo: &mut Command, target: &Path) {

@@ -13,6 +13,7 @@ mod kvm;
 mod mutants;
 mod plugin;
 mod programs;
+mod root;
 mod setup;
 mod steps;
 

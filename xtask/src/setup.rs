@@ -13,6 +13,16 @@ use crate::build;
 /// A program, by its path or to be found in PATH, whose absence means that a package is missing, and the package.
 const NEEDED: &[(&str, &str)] = &[
     ("qemu-system-x86_64", "qemu-system-x86"),
+    ("bochs", "bochs"),
+    ("/usr/share/bochs/BIOS-bochs-latest", "bochsbios"),
+    ("/usr/share/bochs/VGABIOS-lgpl-latest", "vgabios"),
+    (
+        "/usr/lib/x86_64-linux-gnu/bochs/plugins/libbx_term_gui.so",
+        "bochs-term",
+    ),
+    ("grub-mkrescue", "grub-common"),
+    ("/usr/lib/grub/i386-pc/multiboot2.mod", "grub-pc-bin"),
+    ("xorriso", "xorriso"),
     ("musl-gcc", "musl-tools"),
     ("gfortran", "gfortran"),
     ("g++", "g++"),

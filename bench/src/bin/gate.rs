@@ -1,7 +1,6 @@
 //! `make gate`: compares counts with bench/baseline.tsv, and fails when one differs; with `--update`, writes them there.
 #![forbid(unsafe_code)]
 
-use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -9,6 +8,7 @@ use clap::Parser;
 use margay_bench::gate::{self, Baseline};
 use margay_bench::lab::Lab;
 use margay_bench::plugin;
+use margay_tests::tree;
 
 /// In the repository.
 const BASELINE: &str = "bench/baseline.tsv";
@@ -32,9 +32,7 @@ fn main() -> ExitCode {
 }
 
 fn run(update: bool) -> Result<ExitCode> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("..")
-        .join(BASELINE);
+    let path = tree::root().join(BASELINE);
     let baseline = Baseline::read(&path)?;
     let measured = gate::measure(&Lab::set_up()?)?;
     let found = gate::compare(&baseline, &measured);

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
+use margay_tests::tree;
 
 use super::console::{self, BEGIN};
 use super::cpio::{Archive, Kind};
@@ -24,8 +25,8 @@ use crate::launch::Launch;
 use crate::scratch::Scratch;
 use crate::{process, programs};
 
-/// The source of the first process.
-const INIT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/linux/init.c");
+/// The source of the first process, from the root of the source tree.
+const INIT: &str = "bench/linux/init.c";
 
 /// What every Linux is given: where to print, and to end when it cannot go on.
 const COMMON: &str = "console=ttyS0 quiet panic=-1";
@@ -116,7 +117,7 @@ impl<'a> Linux<'a> {
             "no kernel of Linux in the target directory: make compare fetches Debian's, and says why when it cannot",
         )?;
         let init = output.join("init");
-        programs::compile(Path::new(INIT), &init, &[])?;
+        programs::compile(&tree::root().join(INIT), &init, &[])?;
         Ok(Linux {
             lab,
             tuning,

@@ -5,6 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use margay_tests::tree;
 
 use super::system::{Order, Output, System};
 use crate::lab::{How, Lab};
@@ -51,7 +52,7 @@ impl System for Margay<'_> {
     fn about(&self) -> Result<String> {
         let mut git = Command::new("git");
         git.args(["describe", "--always", "--dirty"])
-            .current_dir(env!("CARGO_MANIFEST_DIR"));
+            .current_dir(tree::root());
         let revision = process::run(&mut git, Duration::from_secs(20))
             .and_then(process::Outcome::good)
             .map_or_else(

@@ -1,10 +1,11 @@
 //! What is counted. A row more: report it in bench/gate/paths.c, or add a line here; then update the baseline.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use margay_tests::tree;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::{Count, Measured};
@@ -144,7 +145,7 @@ fn build_paths(lab: &Lab) -> Result<PathBuf> {
         "-Werror",
         "-o",
     ];
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("gate/paths.c");
+    let source = tree::root().join("bench/gate/paths.c");
     let program = lab.program("paths");
     let mut cc = Command::new("cc");
     cc.args(FLAGS).args([&program, &source]);

@@ -120,6 +120,12 @@ pub(crate) fn init_cpu() {
             msr.write(base | APIC_BASE_ENABLE | APIC_BASE_X2);
         }
     }
+    // First, for while the APIC is software-disabled the mask bits of all local sources stay set, whatever is written (§11.4.7.2). Until
+    // they are written below, they are masked by the reset or as firmware left them, and this CPU takes no interrupts yet.
+    write(
+        Register::Spurious,
+        SOFTWARE_ENABLE | u32::from(VEC_SPURIOUS),
+    );
     for lvt in [
         Register::LvtThermal,
         Register::LvtPerf,
@@ -135,10 +141,6 @@ pub(crate) fn init_cpu() {
     write(Register::TimerInitial, 0);
     let deadline = if has_deadline() { LVT_TSC_DEADLINE } else { 0 };
     write(Register::LvtTimer, deadline | u32::from(VEC_TIMER));
-    write(
-        Register::Spurious,
-        SOFTWARE_ENABLE | u32::from(VEC_SPURIOUS),
-    );
     // The mode of the timer must be in place before the first deadline (§11.5.4.1).
     core::sync::atomic::fence(Ordering::SeqCst);
 }

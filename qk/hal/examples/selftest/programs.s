@@ -63,7 +63,14 @@ TRAPS sysenter
 TRAPS inb $0x60, %al
 TRAPS outb %al, $0xf4
 TRAPS rdmsr
+// Only with UMIP: CPUID leaf 7, bit 2 of ECX.
+movl $7, %eax
+xorl %ecx, %ecx
+cpuid
+testl $4, %ecx
+jz 2f
 TRAPS sgdt {data}
+2:
 TRAPS swapgs
 TRAPS xsetbv
 TRAPS ud2

@@ -1,7 +1,7 @@
-//! The first instructions: PVH's 32-bit protected mode to 64-bit Rust.
+//! The first instructions: the loader's 32-bit protected mode to 64-bit Rust.
 //!
-//! State at `pvh_start` (Xen public/arch-x86/hvm/start_info.h, "x86/HVM direct boot ABI"): paging off, flat segments, interrupts off, EBX =
-//! physical address of hvm_start_info, ESP undefined. The image runs at KERNEL_BASE + offset, but where it was loaded
+//! State at `start` (Xen public/arch-x86/hvm/start_info.h, "x86/HVM direct boot ABI"; Multiboot2 Specification 2.0, section 3.5): paging
+//! off, flat segments, interrupts off, EBX = physical address of hvm_start_info or of the boot information, ESP undefined. The image runs at KERNEL_BASE + offset, but where it was loaded
 //! is computed, not assumed: EBP holds the difference `delta` to the linked physical address (a multiple of 2 MiB, see link/kernel.ld).
 //!
 //! The early tables map the low 4 GiB twice (identity, for the jump to long mode, and at DIRECT_MAP, for Rust) and 64 MiB at KERNEL_BASE,
@@ -22,21 +22,24 @@ pub(crate) const EFER_LONG_MODE: u32 = 1 | 1 << 8 | 1 << 11;
 /// CR4 until `features` sets the rest: PAE.
 pub(crate) const CR4_LONG_MODE: u32 = 1 << 5;
 
+/// First word of a multiboot2 header.
+const MULTIBOOT2_MAGIC: i32 = 0xe852_50d6_u32 as i32;
+
 global_asm!(
     // The ELF note a PVH loader looks for: name "Xen", type XEN_ELFNOTE_PHYS32_ENTRY (18), a 32-bit physical address.
     ".pushsection .note.Xen, \"a\", @note",
     ".balign 4",
     ".long 4, 8, 18",
     ".asciz \"Xen\"",
-    ".quad pvh_start - {base}",
+    ".quad start - {base}",
     ".popsection",
     ".pushsection .boot.text, \"ax\"",
     ".code32",
-    ".global pvh_start",
-    "pvh_start:",
+    ".global start",
+    "start:",
     "cli",
     "cld",
-    // Where are we? A call pushes the answer, but there is no stack: borrow start_info.version for one word.
+    // Where are we? A call pushes the answer, but there is no stack: borrow the second word of the loader's record.
     "movl 4(%ebx), %eax",
     "leal 8(%ebx), %esp",
     "call 1f",
@@ -130,6 +133,21 @@ global_asm!(
     ".balign 8",
     ".global boot_gdt",
     "boot_gdt: .quad 0, 0x00af9b000000ffff, 0x00cf93000000ffff",
+    // The header that a multiboot2 loader looks for in the first 32 KiB of the file (section 3.1): magic number, architecture, length,
+    // checksum, then tags of type, flags, bytes. The entry is named, for e_entry of the ELF file is no physical address.
+    ".balign 8",
+    "multiboot2_header:",
+    ".long {mb2_magic}, 0, 10f - multiboot2_header, -({mb2_magic} + (10f - multiboot2_header))",
+    // Type 3: the entry.
+    ".word 3, 0",
+    ".long 12, start - {base}, 0",
+    // Type 6: modules begin at pages.
+    ".word 6, 0",
+    ".long 8",
+    // Type 0: the end.
+    ".word 0, 0",
+    ".long 8",
+    "10:",
     ".popsection",
     ".pushsection .bss.early, \"aw\", @nobits",
     ".balign 4096",
@@ -145,6 +163,7 @@ global_asm!(
     "boot_stack_top:",
     ".popsection",
     base = const map::KERNEL_BASE,
+    mb2_magic = const MULTIBOOT2_MAGIC,
     direct_slot = const (map::DIRECT_MAP >> map::SLOT_SHIFT) & 511,
     cr0 = const CR0_LONG_MODE,
     cr4 = const CR4_LONG_MODE,

@@ -1,9 +1,8 @@
 //! From the loader's 32-bit entry to `kernel_main`.
 //!
 //! `entry` (assembly) reaches long mode on a temporary identity map and calls [`early_main`], which reads what loader and firmware say
-//! ([`crate::firmware`]), builds the final page tables, moves to a guarded stack and hands a [`Boot`] to the kernel. Other loaders
-//! (multiboot2 from an ISO, a co-kernel start) will need another reader beside `firmware::pvh` and nothing else: everything later sees
-//! only [`Boot`].
+//! ([`crate::firmware`]), builds the final page tables, moves to a guarded stack and hands a [`Boot`] to the kernel. Another loader
+//! needs another reader beside `firmware::pvh` and `firmware::multiboot2` and nothing else: everything later sees only [`Boot`].
 //!
 //! BOUND: at boot only.
 
@@ -61,7 +60,7 @@ unsafe extern "Rust" {
 }
 
 /// First Rust code, called once by `entry` on the boot stack with the early page tables: `info` is the physical address of
-/// the PVH start information, `delta` how far the image lies from where it was linked.
+/// the loader's record, `delta` how far the image lies from where it was linked.
 extern "C" fn early_main(info: u64, delta: u64) -> ! {
     cpu::init_bsp();
     traps::init();
@@ -96,7 +95,7 @@ extern "C" fn early_main(info: u64, delta: u64) -> ! {
 fn read_machine(info: Phys) -> Machine {
     let machine = firmware::read(&paging::Physical, info, cpu::this());
     serial::init(machine.as_ref().map_or(true, Machine::logs_on_com1));
-    machine.unwrap_or_else(|why| panic!("PVH start information: {why}"))
+    machine.unwrap_or_else(|why| panic!("{why}"))
 }
 
 fn say(remark: &Remark) {

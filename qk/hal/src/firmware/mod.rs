@@ -7,13 +7,15 @@
 //! BOUND: at boot only, and no more than the tables have bytes.
 
 pub mod acpi;
+mod loader;
 mod modules;
+mod multiboot2;
 mod pvh;
 mod ram;
 mod remark;
 
+pub use loader::{MAX_CMDLINE, MAX_MAP_ENTRIES};
 pub use modules::{MAX_MODULES, Modules};
-pub use pvh::{MAX_CMDLINE, MAX_MAP_ENTRIES};
 pub use ram::LOW_MEMORY_END;
 pub use remark::{Remark, Remarks, TableFault};
 
@@ -68,21 +70,22 @@ pub struct Machine {
     pub remarks: Remarks,
 }
 
-/// Reads the PVH start information at `info` and what it leads to.
+/// Reads the loader's record at `info` (PVH's or multiboot2's) and what it leads to.
 ///
 /// # Errors
-/// Why there is no start information.
+/// Why there is no such record.
 pub fn read(memory: &impl Memory, info: Phys, this: ThisCpu) -> Result<Machine, &'static str> {
     let mut remarks = Remarks::new();
-    let loader = pvh::read(memory, info)?;
+    let loader = loader::read(memory, info)?;
+    let map = || loader.map.read(memory);
     // The map is gone over again and again: most have room here, where that costs a tenth.
-    let few: ArrayVec<_, FEW_ENTRIES> = loader.map(memory).take(FEW_ENTRIES).collect();
+    let few: ArrayVec<_, FEW_ENTRIES> = map().take(FEW_ENTRIES).collect();
     let ram = if few.is_full() {
-        ram::usable(|| loader.map(memory), this.reach(), &mut remarks)
+        ram::usable(map, this.reach(), &mut remarks)
     } else {
         ram::usable(|| few.iter().copied(), this.reach(), &mut remarks)
     };
-    let left_out = loader.map_entries - loader.map(memory).count() as u64;
+    let left_out = loader.map.entries - map().count() as u64;
     if left_out > 0 {
         remark::push(&mut remarks, Remark::MapEntries(left_out));
     }

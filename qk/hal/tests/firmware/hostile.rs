@@ -30,7 +30,7 @@ fn sane() -> Fake {
 }
 
 /// What holds of every machine that was read.
-fn check(machine: &Machine) {
+pub fn check(machine: &Machine) {
     let cpus = &machine.acpi.cpus;
     assert!((1..=MAX_CPUS).contains(&cpus.len()) && cpus[0].apic_id == X2APIC.apic_id);
     assert!((1..cpus.len()).all(|i| cpus[..i].iter().all(|cpu| cpu.apic_id != cpus[i].apic_id)));

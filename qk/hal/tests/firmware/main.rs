@@ -3,4 +3,5 @@
 mod build;
 mod hostile;
 mod machines;
+mod multiboot2;
 mod tables;

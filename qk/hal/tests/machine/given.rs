@@ -2,7 +2,8 @@
 //! loader's entry point is a few instructions that name ours.
 
 use crate::build::{Fake, fadt, hpet, madt, mcfg, srat};
-use crate::node::{DIED, ENDED_WELL, Machine, kernel};
+use crate::kernel::kernel;
+use crate::node::{DIED, ENDED_WELL, Machine};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 

@@ -6,9 +6,11 @@
 #[allow(dead_code)] // The other test uses all of it.
 mod build;
 mod given;
+mod kernel;
 mod node;
 
-use node::{DIED, ENDED_WELL, Machine, kernel, outcome};
+use kernel::kernel;
+use node::{DIED, ENDED_WELL, Machine, outcome};
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;

@@ -1,35 +1,14 @@
-//! The self-test kernel, built once, and a machine that boots it.
+//! A machine that boots the self-test kernel.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::OnceLock;
+
+use super::kernel::kernel;
 
 /// QEMU's exit status for `exit_node(0)` and for a panic report: code << 1 | 1.
 pub(super) const ENDED_WELL: i32 = 1;
 
 pub(super) const DIED: i32 = 127;
-
-/// Builds the kernel once.
-pub(super) fn kernel() -> &'static PathBuf {
-    static KERNEL: OnceLock<PathBuf> = OnceLock::new();
-    KERNEL.get_or_init(|| {
-        let target = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("selftest");
-        let built = Command::new(env!("CARGO"))
-            .args([
-                "build",
-                "--package=qk-hal",
-                "--example=selftest",
-                "--profile=kernel",
-                "--target=x86_64-unknown-none",
-            ])
-            .arg("--target-dir")
-            .arg(&target)
-            .status()
-            .expect("cargo runs");
-        assert!(built.success(), "the self-test kernel does not build");
-        target.join("x86_64-unknown-none/kernel/examples/selftest")
-    })
-}
 
 /// Options that are the same for every machine; `timeout` ends one that hangs.
 const FIXED: &str = "20 qemu-system-x86_64 -nodefaults -no-user-config -display none -no-reboot -accel tcg \
