@@ -18,7 +18,7 @@ const ROWS: &[&str] = &[
     "futex_requeue.counts",
     "thread_sync.mutex_robust_pi",
     "signal_waits.storm",
-    "posix_timers.processor_time",
+    "posix_timers_process.processor_time",
     "shipped.beside_ends",
     "forks_threads.beside_unmapping",
     "replaced.beside_threads",

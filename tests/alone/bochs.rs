@@ -11,7 +11,7 @@ use margay_tests::process;
 use margay_tests::scratch::Scratch;
 
 /// Seconds after which a machine counts as hung: Bochs interprets, firmware and GRUB come first, and the host may be busy.
-const HANG_SECONDS: &str = "600";
+const HANG_SECONDS: &str = "300";
 
 /// A processor of Bochs: its model there, and how many.
 pub struct Cpus(pub &'static str, pub u32);
@@ -38,7 +38,7 @@ pub fn boot(
          vgaromimage: file=/usr/share/bochs/VGABIOS-lgpl-latest\n\
          ata0-master: type=cdrom, path={}, status=inserted\n\
          boot: cdrom\n\
-         com1: enabled=1, mode=file, dev=/dev/stderr\n\
+         com1: enabled=1, mode=file, dev=/dev/fd/3\n\
          display_library: rfb, options=\"timeout=0\"\n\
          log: {}\n\
          panic: action=fatal\n",
@@ -46,18 +46,19 @@ pub fn boot(
         at("log").display()
     );
     fs::write(at("machine"), machine)?;
-    let mut child = Command::new("timeout")
-        .args([HANG_SECONDS, "bochs", "-q", "-f"])
+    // It has much to say by itself on both of its outputs.
+    let mut child = Command::new("sh")
+        .args(["-c", "exec \"$@\" 3>&1 >/dev/null 2>&1", "sh"])
+        .args(["timeout", HANG_SECONDS, "bochs", "-q", "-f"])
         .arg(at("machine"))
         .arg("-rc")
         .arg(at("debugger"))
         .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
+        .stdout(Stdio::piped())
         .process_group(0)
         .spawn()
         .context("timeout and Bochs are installed")?;
-    let com1 = child.stderr.take().context("a pipe")?;
+    let com1 = child.stdout.take().context("a pipe")?;
     let mut text = String::new();
     let mut has_ended = false;
     for line in BufReader::new(com1).lines() {
