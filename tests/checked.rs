@@ -21,7 +21,7 @@ const ROWS: &[&str] = &[
     "posix_timers_process.processor_time",
     "shipped.beside_ends",
     "forks_threads.beside_unmapping",
-    "replaced.beside_threads",
+    "replaced_beside.beside_threads",
 ];
 /// Programs of `programs/windows`, with so many ranks.
 const RANKS: &[(&str, &str)] = &[("ring", "16"), ("access", "2"), ("xpmem", "2")];

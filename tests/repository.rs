@@ -57,12 +57,12 @@ const CIRCLES: &[(&str, usize)] = &[
     ("abi", 8),
     ("wire", 2),
     ("qk/core", 33),
-    ("qk/hal", 11),
+    ("qk/hal", 9),
     ("qk/kernel", 12),
     ("pct", 0),
     ("host/machine", 6),
     ("host/proxy", 2),
-    ("host/yod", 8),
+    ("host/yod", 4),
 ];
 
 /// Longest file of Rust or C; most are far shorter.

@@ -1,13 +1,12 @@
 //! What every loader passes: command line, modules, memory map, the place of the ACPI root pointer.
 //!
-//! PVH's record begins with a magic number, multiboot2's with its own length: which loader it was needs no further word.
 //! It lies in RAM that is about to be reused, so everything needed is copied out before the first page of RAM is taken.
 //!
 //! BOUND: at boot only.
 
-use super::modules::{self, Modules};
+use super::memory::{Memory, le, number};
+use super::modules::Modules;
 use super::ram::Entry;
-use super::{Memory, le, multiboot2, number, pvh};
 use crate::addr::{Phys, PhysRange};
 use arrayvec::ArrayString;
 
@@ -22,22 +21,6 @@ pub(super) struct Loader {
     pub modules: Modules,
     pub rsdp: Phys,
     pub map: Map,
-}
-
-/// Reads the record at `at`.
-///
-/// # Errors
-/// Whose record it is, and what is wrong with it.
-pub(super) fn read(memory: &impl Memory, at: Phys) -> Result<Loader, &'static str> {
-    let mut loader = if number::<4>(memory, at, 0) == Some(pvh::MAGIC) {
-        pvh::read(memory, at)?
-    } else {
-        multiboot2::read(memory, at)?
-    };
-    if let [only] = loader.modules[..] {
-        loader.modules = modules::of_one(only, &loader.cmdline)?;
-    }
-    Ok(loader)
 }
 
 /// A memory map: both loaders' entries begin with start and length (64 bits each) and the type (32 bits; 1 is RAM).

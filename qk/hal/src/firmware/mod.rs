@@ -8,6 +8,7 @@
 
 pub mod acpi;
 mod loader;
+mod memory;
 mod modules;
 mod multiboot2;
 mod pvh;
@@ -15,6 +16,7 @@ mod ram;
 mod remark;
 
 pub use loader::{MAX_CMDLINE, MAX_MAP_ENTRIES};
+pub use memory::Memory;
 pub use modules::{MAX_MODULES, Modules};
 pub use ram::LOW_MEMORY_END;
 pub use remark::{Remark, Remarks, TableFault};
@@ -23,16 +25,11 @@ use crate::addr::{Phys, PhysRange};
 use crate::ranges::Ranges;
 use abi::map::{DIRECT_MAP_BYTES, MAX_RAM_RANGES};
 use arrayvec::{ArrayString, ArrayVec};
+use loader::Loader;
 use wire::boot::{LOG_COM1, LOG_PARAM};
 
 /// Entries of a memory map that are kept while it is worked on.
 const FEW_ENTRIES: usize = 32;
-
-/// Physical memory as tables are read from it.
-pub trait Memory {
-    /// Fills `to` from `at`; false when that is not possible.
-    fn read(&self, at: Phys, to: &mut [u8]) -> bool;
-}
 
 /// The CPU that reads: which of the others it can interrupt, and how far its addresses reach.
 #[derive(Clone, Copy, Debug)]
@@ -76,7 +73,7 @@ pub struct Machine {
 /// Why there is no such record.
 pub fn read(memory: &impl Memory, info: Phys, this: ThisCpu) -> Result<Machine, &'static str> {
     let mut remarks = Remarks::new();
-    let loader = loader::read(memory, info)?;
+    let loader = read_loader(memory, info)?;
     let map = || loader.map.read(memory);
     // The map is gone over again and again: most have room here, where that costs a tenth.
     let few: ArrayVec<_, FEW_ENTRIES> = map().take(FEW_ENTRIES).collect();
@@ -98,6 +95,20 @@ pub fn read(memory: &impl Memory, info: Phys, this: ThisCpu) -> Result<Machine, 
         acpi,
         remarks,
     })
+}
+
+/// Reads the record of the loader at `at`. PVH's begins with a magic number, multiboot2's with its own length: which loader it was
+/// needs no further word.
+fn read_loader(memory: &impl Memory, at: Phys) -> Result<Loader, &'static str> {
+    let mut loader = if memory::number::<4>(memory, at, 0) == Some(pvh::MAGIC) {
+        pvh::read(memory, at)?
+    } else {
+        multiboot2::read(memory, at)?
+    };
+    if let [only] = loader.modules[..] {
+        loader.modules = modules::of_one(only, &loader.cmdline)?;
+    }
+    Ok(loader)
 }
 
 impl Machine {
@@ -130,18 +141,4 @@ pub fn hand_over(mut free: Ranges, remarks: &mut Remarks) -> Ranges {
         remark::push(remarks, Remark::SmallRanges(free.lost()));
     }
     free
-}
-
-/// The little-endian number in `bytes`, eight at most.
-fn le(bytes: &[u8]) -> u64 {
-    let mut all = [0; 8];
-    all[..bytes.len()].copy_from_slice(bytes);
-    u64::from_le_bytes(all)
-}
-
-/// The little-endian number of `N` bytes at `offset` from `at`.
-fn number<const N: usize>(memory: &impl Memory, at: Phys, offset: u64) -> Option<u64> {
-    let mut bytes = [0u8; N];
-    let at = Phys(at.0.checked_add(offset)?);
-    memory.read(at, &mut bytes).then(|| le(&bytes))
 }

@@ -5,8 +5,8 @@
 //! BOUND: at boot only, and no more tags than [`MAX_INFO_BYTES`] holds.
 
 use super::loader::{Loader, Map, module, read_cmdline};
+use super::memory::{Memory, number};
 use super::modules::Modules;
-use super::{Memory, number};
 use crate::addr::Phys;
 use arrayvec::ArrayString;
 

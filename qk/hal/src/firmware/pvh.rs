@@ -3,8 +3,8 @@
 //! BOUND: at boot only.
 
 use super::loader::{Loader, Map, module, read_cmdline};
+use super::memory::{Memory, number};
 use super::modules::{MAX_MODULES, Modules};
-use super::{Memory, number};
 use crate::addr::{Phys, PhysRange};
 
 /// `XEN_HVM_START_MAGIC_VALUE`, the first word.

@@ -79,7 +79,7 @@ fn refused(tags: &[Vec<u8>]) -> String {
 }
 
 #[test]
-fn it_is_the_machine_that_pvh_tells_of() {
+fn it_is_the_machine_that_pvh_describes() {
     let machine = with(&sane()).boot(X2APIC);
     let mut pvh = Fake::new("margay.comm=0x100000 -- a b", &MAP, RSDP);
     pvh.tables(RSDP, &[(None, madt(true, &[(0, true), (3, true)]))], true);

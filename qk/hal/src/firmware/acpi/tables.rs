@@ -2,9 +2,9 @@
 //!
 //! BOUND: at boot only, no more than the tables have bytes.
 
-use super::super::number;
 use super::{Memory, Remark, Remarks, TableFault, push};
 use crate::addr::Phys;
+use crate::firmware::memory::{le, number};
 
 /// Bytes of a description header; a table's own fields follow.
 pub(super) const HEADER_BYTES: u64 = 36;
@@ -83,7 +83,7 @@ fn root<'a, M: Memory>(
     {
         push(remarks, Remark::Table(*b"RSDP", TableFault::Checksum));
     }
-    let rsdt = super::super::le(&pointer[16..]);
+    let rsdt = le(&pointer[16..]);
     let xsdt = if pointer[15] >= 2 {
         number::<8>(memory, rsdp, 24).unwrap_or(0)
     } else {
@@ -132,7 +132,7 @@ impl<'a, M: Memory> Table<'a, M> {
         Some(Self {
             memory,
             at,
-            len_bytes: super::super::le(len_bytes),
+            len_bytes: le(len_bytes),
             signature: [a, b, c, d],
         })
     }
