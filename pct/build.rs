@@ -25,7 +25,8 @@ fn main() {
 }
 
 fn build_vdso() {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../lib/vdso");
+    // cargo runs this in the folder of the package.
+    let source = Path::new("../lib/vdso");
     for file in ["vdso.c", "vdso.lds", "clock_page.h"] {
         println!("cargo::rerun-if-changed={}", source.join(file).display());
     }

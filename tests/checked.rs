@@ -30,7 +30,7 @@ const RANKS: &[(&str, &str)] = &[("ring", "16"), ("access", "2"), ("xpmem", "2")
 fn kernel() -> Result<&'static str> {
     static KERNEL: OnceLock<Option<PathBuf>> = OnceLock::new();
     let build = || {
-        let mut cargo = Command::new(env!("CARGO"));
+        let mut cargo = Command::new("cargo");
         cargo.args(["build", "--quiet", "--profile=checked", "-p", "margay"]);
         cargo.arg("--target=x86_64-unknown-none");
         cargo.current_dir(tree::root());

@@ -225,6 +225,17 @@ fn nothing_names_the_machine_it_was_written_on() {
     }
 }
 
+/// A checkout that was copied with its target directory built, measured and wrote in the old place.
+#[test]
+fn no_place_of_the_checkout_is_compiled_in() {
+    for (path, text) in source::files("rs") {
+        for variable in ["MANIFEST_DIR", "TARGET_TMPDIR", "BIN_EXE"] {
+            let compiled_in = format!("env!(\"CARGO_{variable}");
+            assert!(!text.contains(&compiled_in), "{path}: CARGO_{variable}");
+        }
+    }
+}
+
 #[test]
 fn files_are_short() {
     for kind in ["rs", "c", "h"] {

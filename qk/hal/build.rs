@@ -4,7 +4,7 @@ fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=link/kernel.ld");
     if std::env::var("CARGO_CFG_TARGET_OS").is_ok_and(|os| os == "none") {
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/link/kernel.ld");
-        println!("cargo::rustc-link-arg-examples=-T{script}");
+        // From the root of the workspace, where cargo runs the compiler: a copy of the checkout uses its own.
+        println!("cargo::rustc-link-arg-examples=-Tqk/hal/link/kernel.ld");
     }
 }

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use common::{
     assert_gone, descendants, dir, elf_header, executable, finish, run, signal, skipped, wait_for,
-    yod,
+    yod, yod_path,
 };
 use rustix::process::Signal;
 
@@ -251,7 +251,7 @@ fn a_yod_that_a_signal_ends_while_booting() {
 /// yod under a limit of the shell's.
 fn limited(dir: &Path, limit: &str, program: &Path) -> Command {
     let mut sh = Command::new("sh");
-    let yod = env!("CARGO_BIN_EXE_yod");
+    let yod = yod_path();
     sh.args(["-c", &format!("ulimit {limit} && exec \"$0\" \"$@\""), yod])
         .arg(program);
     let file = dir.join("kernel");
@@ -316,7 +316,7 @@ fn a_filter_of_calls_that_yod_needs_is_named() {
     ];
     for (name, number) in calls {
         let mut command = Command::new(&deny);
-        command.args([&number.to_string(), env!("CARGO_BIN_EXE_yod")]);
+        command.args([&number.to_string(), yod_path()]);
         let ended = run(command
             .arg(&program)
             .stdout(std::process::Stdio::piped())
@@ -343,7 +343,7 @@ fn a_host_without_dev_null_is_named() {
     }
     let ended = run(Command::new("unshare")
         .args(shell)
-        .args([script, env!("CARGO_BIN_EXE_yod")])
+        .args([script, yod_path()])
         .arg(&program)
         .stdin(std::process::Stdio::null())
         .stdout(std::process::Stdio::piped())

@@ -10,7 +10,7 @@ use std::time::Duration;
 use common::job::{member, program, runs, small_yod, spawn, start, start_limited};
 use common::{
     assert_gone, comm, descendants, finish, has_state, is_idle, is_stopped, run, signal, terminal,
-    ticks, wait_for, yod,
+    ticks, wait_for, yod, yod_path,
 };
 use rustix::process::{Pid, Signal, WaitOptions, waitpid};
 use wire::rank::state;
@@ -138,7 +138,7 @@ fn a_job_ends_where_the_ends_of_children_are_ignored() {
         return;
     };
     let mut yod = Command::new("env");
-    yod.args(["--ignore-signal=CHLD", env!("CARGO_BIN_EXE_yod")])
+    yod.args(["--ignore-signal=CHLD", yod_path()])
         .args(["-m", "64M"])
         .arg(&program)
         .stdout(std::process::Stdio::piped());
@@ -227,7 +227,7 @@ fn closing_the_terminal_ends_a_job_that_leads_the_session() {
                 "--default-signal=HUP",
                 "setsid",
                 "--ctty",
-                env!("CARGO_BIN_EXE_yod"),
+                yod_path(),
                 "-m",
                 "64M",
                 "-n",

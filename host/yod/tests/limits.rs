@@ -5,7 +5,7 @@ mod common;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use common::{compile, descendants, dir, finish, has_node, run, wait_for, yod};
+use common::{compile, descendants, dir, finish, has_node, run, wait_for, yod, yod_path};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
 /// Prints many lines, or computes for ever.
@@ -47,7 +47,7 @@ fn a_small_stack_is_enough() {
     ] {
         let script = format!("ulimit -s 52 && exec \"$0\" -m 64M {options} \"$1\" lines");
         let ended = run(Command::new("sh")
-            .args(["-c", &script, env!("CARGO_BIN_EXE_yod")])
+            .args(["-c", &script, yod_path()])
             .arg(&program)
             .env("MARGAY_OVERSUBSCRIBE", "1")
             .stdout(Stdio::piped())
@@ -99,7 +99,7 @@ fn a_limit_on_processor_time_ends_the_job_as_natively() {
     };
     let ended = run(Command::new("sh")
         .args(["-c", "ulimit -t 2 && exec \"$0\" -m 64M \"$1\" spin"])
-        .args([env!("CARGO_BIN_EXE_yod").as_ref(), program.as_os_str()])
+        .args([yod_path().as_ref(), program.as_os_str()])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped()));
     assert_eq!(ended.status, 137, "{ended:?}");

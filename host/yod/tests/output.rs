@@ -12,7 +12,7 @@ use std::time::Duration;
 use common::job::{program, small_yod};
 use common::{
     assert_gone, compile, descendants, dir, finish, has_node, run, signal, terminal, ticks,
-    wait_for, yod,
+    wait_for, yod, yod_path,
 };
 use rustix::process::Signal;
 
@@ -247,7 +247,7 @@ fn closed_descriptors_are_closed_for_the_program() {
     }
     let dir = dir("closed");
     let program = compile(&dir, "closed", CLOSED);
-    let yod = env!("CARGO_BIN_EXE_yod");
+    let yod = yod_path();
     for closed in ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"] {
         let native = run(Command::new("sh")
             .args(["-c", &format!("\"$0\" {closed}")])

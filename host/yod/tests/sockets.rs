@@ -8,7 +8,7 @@ use std::os::unix::net::{SocketAddr, UnixListener};
 use std::process::{Command, Stdio};
 
 use common::job::{member, program, start};
-use common::{assert_gone, descendants, finish, run, signal, skipped, yod};
+use common::{assert_gone, descendants, finish, run, signal, skipped, yod, yod_path};
 use rustix::process::Signal;
 
 /// Whether a process has a socket of this host's Unix domain that others can connect to; `None` when its descriptors
@@ -102,7 +102,7 @@ fn an_unmapped_user_namespace_has_no_socket() {
     let temporary = program.with_file_name("tmp");
     std::fs::create_dir(&temporary).expect("a directory");
     let mut yod = Command::new("unshare");
-    yod.args(["--user", env!("CARGO_BIN_EXE_yod"), "-m", "64M"])
+    yod.args(["--user", yod_path(), "-m", "64M"])
         .env_remove("XDG_RUNTIME_DIR")
         .env("TMPDIR", &temporary);
     let child = start(&program, &mut yod, "w");

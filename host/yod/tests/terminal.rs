@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 
 use common::{
     assert_gone, compile, descendants, dir, finish, has_node, is_stopped, signal, terminal,
-    wait_for,
+    wait_for, yod_path,
 };
 use rustix::process::Signal;
 
@@ -120,13 +120,9 @@ fn start(command: &[&str], program: &Path, args: &[&str]) -> Child {
     child.expect("setsid runs")
 }
 
-const YOD: &[&str] = &[
-    "/usr/bin/env",
-    "--default-signal",
-    env!("CARGO_BIN_EXE_yod"),
-    "-m",
-    "64M",
-];
+fn yod_words() -> [&'static str; 5] {
+    ["/usr/bin/env", "--default-signal", yod_path(), "-m", "64M"]
+}
 /// A process that leads a session cannot leave its group.
 const NATIVE: &[&str] = &[
     "/usr/bin/env",
@@ -148,7 +144,7 @@ fn who_ignores_blocks_or_handles_sigttou_is_not_stopped() {
         ("blocked", "0 0\n"),
         ("handled", "-1 4\n"),
     ] {
-        for command in [NATIVE, YOD] {
+        for command in [NATIVE, &yod_words()[..]] {
             let ended = finish(start(command, &program, &[sigttou]));
             assert_eq!(
                 (ended.status, ended.out.as_str()),
@@ -187,7 +183,7 @@ fn masks_are_a_threads_own() {
         ("write", "handled", interrupted),
         ("read", "handled", interrupted),
     ] {
-        for command in [NATIVE, YOD] {
+        for command in [NATIVE, &yod_words()[..]] {
             let ended = finish(start(command, &program, &[call, takes]));
             assert_eq!(
                 (ended.status, ended.out.as_str()),
@@ -203,7 +199,7 @@ fn masks_are_a_threads_own() {
 
 /// Asserts that a rank stops, and ends with its job.
 fn assert_stops(program: &Path, args: &[&str]) {
-    let child = start(YOD, program, args);
+    let child = start(&yod_words(), program, args);
     let yod = child.id() as i32;
     wait_for("a stopped rank", || {
         let job = descendants(yod);

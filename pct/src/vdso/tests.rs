@@ -33,7 +33,7 @@ fn work_dir() -> PathBuf {
 }
 
 fn build_harness(dir: &Path) -> PathBuf {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../lib/vdso/test/harness.c");
+    let source = Path::new("../lib/vdso/test/harness.c");
     let harness = dir.join("harness");
     let status = Command::new("gcc")
         .args(["-O1", "-Wall", "-Wextra", "-Werror", "-o"])

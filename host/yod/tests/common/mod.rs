@@ -11,6 +11,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// A test that takes longer hangs, also on a machine with many jobs for each core.
@@ -38,12 +39,18 @@ impl Ended {
     }
 }
 
+/// yod, as cargo says at run time: what is compiled in stays behind when a checkout is copied with its target directory.
+pub fn yod_path() -> &'static str {
+    static PATH: OnceLock<String> = OnceLock::new();
+    PATH.get_or_init(|| std::env::var("CARGO_BIN_EXE_yod").expect("cargo runs the tests"))
+}
+
 /// The caller of the tests may ignore signals (shells do for what they start in the background), and yod and its ranks inherit
 /// that: they are started with all signals as usual.
 pub fn yod() -> Command {
     let mut command = Command::new("/usr/bin/env");
     command
-        .args(["--default-signal", env!("CARGO_BIN_EXE_yod")])
+        .args(["--default-signal", yod_path()])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
@@ -98,7 +105,8 @@ pub fn run(command: &mut Command) -> Ended {
 
 /// A directory for one test of one run: several may run at once. Those of runs that are over go.
 pub fn dir(test: &str) -> PathBuf {
-    let tmp = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let target = Path::new(yod_path()).parent().and_then(Path::parent);
+    let tmp = &target.expect("a target directory").join("tmp");
     for entry in std::fs::read_dir(tmp).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         let run = name.strip_prefix("yod-").and_then(|n| n.split('-').next());
@@ -160,7 +168,7 @@ pub fn skipped(why: &str) {
 
 /// Kernel and PCT, if this tree has been built.
 pub fn has_node() -> bool {
-    let built = Path::new(env!("CARGO_BIN_EXE_yod"))
+    let built = Path::new(yod_path())
         .ancestors()
         .any(|dir| dir.join("margay/margay.elf").is_file());
     let there = std::env::var_os("MARGAY_KERNEL").is_some() || built;

@@ -11,6 +11,7 @@ use std::process::{Child, Command, Stdio};
 
 use common::{
     comm, compile, descendants, dir, finish, has_node, is_idle, run, signal, wait_for, yod,
+    yod_path,
 };
 use rustix::process::Signal;
 use wire::boot::{Header, node};
@@ -335,7 +336,7 @@ fn the_environment_is_passed_on_as_it_is() {
     let launcher = compile(&dir, "launcher", LAUNCHER);
     let program = compile(&dir, "shows", SHOWS);
     let ended = run(Command::new(launcher)
-        .args([env!("CARGO_BIN_EXE_yod"), "-m", "64M"])
+        .args([yod_path(), "-m", "64M"])
         .arg(program)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped()));

@@ -33,7 +33,7 @@ struct Recording {
 
 #[test]
 fn real_machines_boot_and_lose_nothing_without_a_line() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/machines");
+    let folder = Path::new("tests/machines");
     let mut files: Vec<_> = fs::read_dir(folder)
         .expect("the recordings")
         .map(|entry| entry.expect("an entry").path())

@@ -2,7 +2,7 @@
 //! loader's entry point is a few instructions that name ours.
 
 use crate::build::{Fake, fadt, hpet, madt, mcfg, srat};
-use crate::kernel::kernel;
+use crate::kernel::{kernel, tmp};
 use crate::node::{DIED, ENDED_WELL, Machine};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -31,7 +31,7 @@ fn stubbed() -> (PathBuf, u64) {
         + 8;
     let entry = u64::from_le_bytes(elf[note..note + 8].try_into().expect("8 bytes"));
     elf[note..note + 8].copy_from_slice(&STUB.to_le_bytes());
-    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("stubbed");
+    let path = tmp("stubbed");
     std::fs::write(&path, elf).expect("the target folder is writable");
     (path, entry)
 }
@@ -59,7 +59,7 @@ fn boot(
     memory.0.insert(STUB, stub);
     let mut options: Vec<String> = Vec::new();
     for (at, bytes) in &memory.0 {
-        let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("given-{run}-{at:x}"));
+        let file = tmp(&format!("given-{run}-{at:x}"));
         std::fs::write(&file, bytes).expect("the target folder is writable");
         let file = file.display();
         options.extend([

@@ -9,7 +9,7 @@ mod given;
 mod kernel;
 mod node;
 
-use kernel::kernel;
+use kernel::{kernel, tmp};
 use node::{DIED, ENDED_WELL, Machine, outcome};
 use std::io::Write;
 use std::os::unix::net::UnixStream;
@@ -137,7 +137,7 @@ fn runs_where_it_is_loaded() {
         + 8;
     let entry = number(&elf, note) + SHIFT;
     elf[note..note + 8].copy_from_slice(&entry.to_le_bytes());
-    let moved = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("moved");
+    let moved = tmp("moved");
     std::fs::write(&moved, elf).expect("the target folder is writable");
     Machine {
         kernel: &moved,
