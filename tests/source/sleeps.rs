@@ -20,7 +20,7 @@ const SLEEPERS: &[(&str, usize)] = &[
     ("host/proxy/tests/serve/reach/processes.rs", 2), // to be ended
     ("host/yod/src/output.rs", 1), // polls
     ("host/yod/src/trace/call_tests.rs", 1), // a call that is shown
-    ("host/yod/tests/bad_input.rs", 2), // to be ended; polls
+    ("host/yod/tests/bad_input/main.rs", 3), // to be ended, twice; polls
     ("host/yod/tests/common/job.rs", 1), // to be ended
     ("host/yod/tests/common/mod.rs", 3), // all poll
     ("host/yod/tests/endings.rs", 1), // a job stays stopped

@@ -155,6 +155,8 @@ pub enum Cause {
     Exited(i32),
     /// It was killed by this signal.
     Killed(i32),
+    /// It executes no more, and would not have ended by itself.
+    Stopped,
 }
 
 /// Sends a message without blocking.

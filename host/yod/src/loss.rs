@@ -110,6 +110,21 @@ fn node(ended: &Ended, context: &Context<'_>, up: bool) -> Failure {
                 "the node's kernel reset the machine{when}: a fault of Margay, please report it"
             ),
         ),
+        Cause::Stopped => {
+            console::err(format_args!("{}\n", ended.complaint));
+            let status = if up {
+                status::SOFTWARE
+            } else {
+                status::UNAVAILABLE
+            };
+            let (accel, why) = (context.machine.accel, first_line(&ended.complaint));
+            Failure::new(
+                status,
+                format_args!(
+                    "the node ({MACHINE}, {accel}) stopped{when}: {why}; --accel tcg does without KVM, and please report it with these lines"
+                ),
+            )
+        }
         Cause::Exited(code) if !up => {
             let line = context.machine.unfit().unwrap_or_else(|| {
                 let accel = context.machine.accel;
@@ -161,6 +176,10 @@ fn or_log(complaint: &str, log: &str) -> String {
     }
 }
 
+fn first_line(text: &str) -> &str {
+    text.lines().next().unwrap_or_default()
+}
+
 fn last_line(text: &str) -> &str {
     text.lines()
         .map(str::trim)
@@ -197,13 +216,13 @@ fn keeper(pid: Option<Pid>) -> Failure {
 
 fn hangs(limit: Duration, accel: Accel) -> Failure {
     let hint = match accel {
-        Accel::Kvm => "KVM does not seem to work here, try --accel tcg",
-        Accel::Tcg => "is this host overloaded? MARGAY_BOOT_TIMEOUT_S allows more",
+        Accel::Kvm => ", and --accel tcg does without KVM",
+        Accel::Tcg => "",
     };
     Failure::new(
         status::UNAVAILABLE,
         format_args!(
-            "the node did not come up within {} s under {accel}: {hint}",
+            "the node did not come up within {} s under {accel}: is this host overloaded? MARGAY_BOOT_TIMEOUT_S allows more{hint}",
             limit.as_secs_f64()
         ),
     )
@@ -344,6 +363,16 @@ mod tests {
         let failure = explain(Cause::Exited(3), "", "", true);
         assert_eq!(failure.status, 70);
         assert!(failure.line.contains("yod --doctor"), "{}", failure.line);
+    }
+
+    #[test]
+    fn the_first_words_of_a_machine_that_stopped_are_passed_on() {
+        let words = "KVM internal error. Suberror: 1\nRAX=0";
+        let line = "stopped before it was up: KVM internal error. Suberror: 1; ";
+        let failure = explain(Cause::Stopped, words, "", false);
+        assert!(failure.status == 69 && failure.line.contains(line));
+        let failure = explain(Cause::Stopped, words, "", true);
+        assert!(failure.status == 70 && !failure.line.contains("before"));
     }
 
     #[test]

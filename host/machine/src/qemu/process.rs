@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::process::{Pid, Resource, Signal, getrlimit, kill_process};
 
@@ -23,6 +23,21 @@ use crate::sys;
 const COMPLAINT_BYTES: usize = 2 << 10;
 /// For QEMU to end in order, when it has a plugin. Writing takes milliseconds.
 const END_LIMIT: Duration = Duration::from_secs(10);
+
+/// What QEMU writes when KVM cannot go on (accel/kvm/kvm-all.c): the machine stops, with all registers on the lines that follow, and
+/// QEMU waits for a monitor to look at them.
+const STOPPED: [&str; 3] = [
+    "KVM internal error",
+    "error: kvm run failed",
+    "KVM: entry failed",
+];
+
+/// How often more is waited for, and how long each time.
+const REGISTER_WAITS: usize = 100;
+const REGISTER_WAIT: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 50_000_000,
+};
 
 /// QEMU has used up the limit on processor time when it has used so many percent of it: getrusage's account is exact, what
 /// Linux compares with the limit is a count of ticks, and on a machine with much to do the two are tenths of a second apart.
@@ -104,6 +119,29 @@ impl Process {
         }
     }
 
+    /// Ends a QEMU whose machine has stopped.
+    fn kill_stopped(&mut self) -> Death {
+        self.ended = true;
+        // It writes all registers, one after the other.
+        for _ in 0..REGISTER_WAITS {
+            let Some(pipe) = &self.child.stderr else {
+                break;
+            };
+            let mut fds = [PollFd::new(pipe, PollFlags::IN)];
+            if !poll(&mut fds, Some(&REGISTER_WAIT)).is_ok_and(|ready| ready > 0) {
+                break;
+            }
+            self.read_complaint();
+        }
+        let _ = self.child.kill().and_then(|()| self.child.wait());
+        let complaint = String::from_utf8_lossy(&self.complaint);
+        Death {
+            cause: Cause::Stopped,
+            complaint: stopped(&complaint).unwrap_or_default().trim().to_owned(),
+            used_up: None,
+        }
+    }
+
     fn read_complaint(&mut self) {
         drain(&mut self.child.stderr, |bytes| {
             let room = COMPLAINT_BYTES.saturating_sub(self.complaint.len());
@@ -149,10 +187,13 @@ impl Instance for Process {
 
     fn death(&mut self) -> Option<Death> {
         while self.signals.next().is_some() {}
-        let status = self.child.try_wait().ok()??;
-        self.ended = true;
+        let status = self.child.try_wait().ok()?;
         self.read_complaint();
         let complaint = String::from_utf8_lossy(&self.complaint).trim().to_owned();
+        let Some(status) = status else {
+            return stopped(&complaint).map(|_| self.kill_stopped());
+        };
+        self.ended = true;
         let cause = match std::os::unix::process::ExitStatusExt::signal(&status) {
             Some(signo) => Cause::Killed(signo),
             None => cause_of_exit(status.code().unwrap_or(-1), &complaint),
@@ -177,6 +218,16 @@ impl Instance for Process {
             let _ = self.child.wait();
         }
     }
+}
+
+/// What QEMU writes of a machine that executes no more, from the line on that says so.
+fn stopped(complaint: &str) -> Option<&str> {
+    let begins = |at: usize| complaint[..at].is_empty() || complaint[..at].ends_with('\n');
+    let places = STOPPED.iter().filter_map(|words| complaint.find(words));
+    places
+        .filter(|&at| begins(at))
+        .min()
+        .map(|at| &complaint[at..])
 }
 
 /// Why a QEMU has exited with this status.
@@ -235,6 +286,18 @@ mod tests {
         assert_eq!(cause_of_exit(0, line), Cause::Ended(1));
         assert_eq!(cause_of_exit(0, "qemu: warning"), Cause::Reset);
         assert_eq!(cause_of_exit(3, ""), Cause::Exited(3));
+    }
+
+    /// The job hung for ever.
+    #[test]
+    fn a_machine_that_kvm_stopped_has_ended() {
+        let words = "KVM internal error. Suberror: 1\nemulation failure\nRAX=0 RBX=0";
+        assert_eq!(stopped(words), Some(words));
+        let failed = "error: kvm run failed Bad address";
+        assert_eq!(stopped(&format!("qemu: warning\n{failed}")), Some(failed));
+        assert!(stopped("KVM: entry failed, hardware error 0x7").is_some());
+        assert_eq!(stopped("qemu: warning: no KVM internal error"), None);
+        assert_eq!(stopped(""), None);
     }
 
     /// At once it was taken for a lack of memory; and what has used little was killed by another process.

@@ -1,16 +1,14 @@
 //! What bad input gets: one clear line and the right status, before anything is started or with everything ended.
 
+#[path = "../common/mod.rs"]
 mod common;
+mod kills;
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{
-    assert_gone, descendants, dir, elf_header, executable, finish, run, signal, skipped, wait_for,
-    yod, yod_path,
-};
-use rustix::process::Signal;
+use common::{dir, elf_header, executable, finish, run, skipped, wait_for, yod, yod_path};
 
 /// A program that passes all checks: it is never run here.
 fn program(dir: &Path) -> PathBuf {
@@ -166,6 +164,22 @@ fn a_qemu_that_fails() {
     );
 }
 
+/// QEMU goes on when KVM has stopped the machine, and the job hung for ever, or for 20 s while it booted.
+#[test]
+fn a_machine_that_kvm_stopped() {
+    let dir = dir("stopped");
+    let program = program(&dir);
+    let script = "printf 'qemu: warning\\nKVM internal error. Suberror: 1\\nRAX=1 RBX=2\\n' >&2; exec sleep 1000";
+    let ended = run(with_qemu(&dir, script).arg(&program));
+    let last = ended.err.lines().last().unwrap_or_default();
+    assert!(
+        ended.status == 69 && ended.err.contains("RAX=1 RBX=2\n"),
+        "{ended:?}"
+    );
+    let line = "stopped before it was up: KVM internal error. Suberror: 1; ";
+    assert!(last.contains(line), "{ended:?}");
+}
+
 #[test]
 fn a_kernel_that_is_none() {
     let dir = dir("no-kernel");
@@ -189,63 +203,6 @@ fn a_node_that_does_not_come_up() {
         .args(["--timeout", "0.2"])
         .arg(&program))
     .one_line(124, "timed out after 0.2 s");
-}
-
-/// Kills one of the processes of a job whose node hangs; nothing may be left.
-fn kill_one(test: &str, ranks: &str, who: &str, with: Signal) -> common::Ended {
-    let dir = dir(test);
-    let program = program(&dir);
-    let child = with_qemu(&dir, HANGS)
-        .args(["-n", ranks])
-        .arg(&program)
-        .env("MARGAY_OVERSUBSCRIBE", "1")
-        .spawn();
-    let child = child.expect("yod starts");
-    let pid = child.id() as i32;
-    let job = wait_for("a job", || {
-        let job = descendants(pid);
-        let there = |name: &str| job.iter().any(|p| p.name == name);
-        (there("sleep") && there("margay-keeper") && there("program")).then_some(job)
-    });
-    let victim = if who == "yod" {
-        pid
-    } else {
-        job.iter().find(|p| p.name == who).expect("there").pid
-    };
-    signal(victim, with);
-    let ended = finish(child);
-    assert_gone(&job);
-    ended
-}
-
-#[test]
-fn a_killed_keeper() {
-    kill_one("kill-keeper", "1", "margay-keeper", Signal::KILL)
-        .one_line(137, "the node keeper was killed by signal 9");
-}
-
-#[test]
-fn a_killed_qemu() {
-    kill_one("kill-qemu", "2", "sleep", Signal::KILL)
-        .one_line(69, "the node (QEMU) was killed by signal 9 (SIGKILL)");
-}
-
-#[test]
-fn a_killed_proxy() {
-    let ended = kill_one("kill-proxy", "2", "program", Signal::KILL);
-    ended.one_line(137, "was killed by signal 9 (SIGKILL); ended rank");
-    let ended = kill_one("kill-only-proxy", "1", "program", Signal::KILL);
-    assert_eq!((ended.status, ended.err.as_str()), (137, ""));
-}
-
-#[test]
-fn a_killed_yod() {
-    assert_eq!(kill_one("kill-yod", "2", "yod", Signal::KILL).status, 137);
-}
-
-#[test]
-fn a_yod_that_a_signal_ends_while_booting() {
-    kill_one("term-yod", "2", "yod", Signal::TERM).one_line(143, "ended by signal 15 (SIGTERM)");
 }
 
 /// yod under a limit of the shell's.
