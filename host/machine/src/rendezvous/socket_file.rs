@@ -1,7 +1,8 @@
 //! The socket at which the yods of a job meet: a file in a directory that only its user may enter.
 //!
 //! The directory is `margay` in XDG_RUNTIME_DIR, which goes away with the session, else `margay-UID` in TMPDIR, else in
-//! /tmp; it belongs to the user and has mode 0700, or it is not used. A lock on it decides who listens when several come at
+//! /tmp; it belongs to the user and has mode 0700, or it is not used. Where another user has made something of that name it is
+//! `margay-UID-JOB`, which cannot be made before it is known what job there will be. A lock on it decides who listens when several come at
 //! the same moment, and is not held for longer than that takes. The file is removed when all have met, and the
 //! directory with the last file. What a yod that was killed meanwhile has left is removed by the next: a socket that refuses connections has
 //! no yod.
@@ -58,9 +59,19 @@ impl SocketFile {
     }
 
     fn in_one_of(places: &[PathBuf], job: &str) -> SocketFile {
-        let name = format!("job-{:016x}", hash(job));
+        let hash = format!("{:016x}", hash(job));
+        let of_the_job = places.last().map(|place| {
+            let mut path = place.as_os_str().to_owned();
+            path.push(format!("-{hash}"));
+            PathBuf::from(path)
+        });
+        let name = format!("job-{hash}");
         SocketFile {
-            paths: places.iter().map(|place| place.join(&name)).collect(),
+            paths: places
+                .iter()
+                .chain(&of_the_job)
+                .map(|place| place.join(&name))
+                .collect(),
         }
     }
 

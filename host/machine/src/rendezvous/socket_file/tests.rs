@@ -173,6 +173,36 @@ fn one_of_many_listens() {
 }
 
 /// Any process could take the keeper's name first.
+/// What another user had made in /tmp kept a user's jobs from starting for ever.
+#[test]
+fn where_the_name_is_taken_the_job_has_one_of_its_own() {
+    let _alone = no_process_starts();
+    let dir = scratch("taken");
+    let place = dir.join("margay");
+    let takers: [fn(&Path) -> io::Result<()>; 3] = [
+        |place| fs::write(place, "a file"),
+        |place| std::os::unix::fs::symlink("/", place),
+        |place| {
+            fs::create_dir(place)?;
+            fs::write(place.join("something"), "")?;
+            fs::set_permissions(place, fs::Permissions::from_mode(0o755))
+        },
+    ];
+    for take in takers {
+        take(&place).expect("something there");
+        let (file, Found::Listener(_listener)) = found(&place, "job") else {
+            panic!("the first listens");
+        };
+        let (_, Found::Connection(_connection)) = found(&place, "job") else {
+            panic!("and the next finds it");
+        };
+        file.remove();
+        assert_eq!(fs::read_dir(&dir).expect("a directory").count(), 1);
+        let _ = fs::remove_file(&place).or_else(|_| fs::remove_dir_all(&place));
+    }
+    fs::remove_dir(&dir).expect("an empty directory");
+}
+
 #[test]
 fn a_directory_that_others_may_enter_is_not_used() {
     let dir = scratch("others");
