@@ -1,6 +1,6 @@
 //! The socket where a rank waits for its gdb, and what becomes of a rank whose gdb misbehaves, dies or never comes.
 
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
@@ -19,6 +19,7 @@ pub fn all() -> Vec<Trial> {
     let case = |name: &str, test: fn() -> Result<()>| trial(format!("connection: {name}"), test);
     vec![
         case("garbage", garbage),
+        case("damaged packets", damaged_packets),
         case("gdb goes", gdb_goes),
         case("no gdb comes", without_gdb),
         case("a socket in use", in_use),
@@ -38,6 +39,31 @@ fn garbage() -> Result<()> {
     let outcome = started.finish(HANG)?;
     waiting.ended(&outcome, 3)?;
     has(&outcome.stderr.text(), &["gdb is gone, the rank goes on: "])
+}
+
+/// At the first packet with a wrong sum the session was over.
+fn damaged_packets() -> Result<()> {
+    let waiting = Waiting::new("steps")?;
+    let started = waiting.start(&[], &[])?;
+    let mut stream = UnixStream::connect(waiting.socket())?;
+    stream.set_read_timeout(Some(HANG))?;
+    let answers = [("$?#00", "-"), ("$?$?#3f", "-+$"), ("noise$?#3f", "+$")];
+    for (packet, begin) in answers {
+        stream.write_all(packet.as_bytes())?;
+        let mut answer = vec![0; begin.len()];
+        stream.read_exact(&mut answer)?;
+        ensure!(answer == begin.as_bytes(), "{packet}: {answer:?}");
+        // The rest of a packet.
+        let mut byte = [0];
+        while begin.ends_with('$') && byte[0] != b'#' {
+            stream.read_exact(&mut byte)?;
+        }
+        if begin.ends_with('$') {
+            stream.read_exact(&mut [0; 2])?;
+        }
+    }
+    drop(stream);
+    waiting.ended(&started.finish(HANG)?, 3)
 }
 
 /// gdb is killed while its breakpoint is in the program.

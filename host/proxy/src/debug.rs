@@ -6,6 +6,7 @@
 
 mod arch;
 mod numbers;
+mod packets;
 mod request;
 pub(crate) mod state;
 mod target;
@@ -17,13 +18,13 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 
 use abi::halt::debugger;
-use gdbstub::conn::ConnectionExt;
 use gdbstub::stub::run_blocking::{BlockingEventLoop, Event, WaitForStopReasonError};
 use gdbstub::stub::{DisconnectReason, GdbStub, MultiThreadStopReason};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::end;
 use crate::rank::Rank;
+use packets::Packets;
 use target::Target;
 
 /// How often it is polled whether anything runs while some threads are held.
@@ -89,7 +90,7 @@ fn serve(rank: &'static Rank, gdb: Gdb) {
     }
     rank.debug().connected();
     let ended = match accepted {
-        Ok(stream) => GdbStub::new(stream)
+        Ok(stream) => GdbStub::new(Packets::new(stream))
             .run_blocking::<Loop>(&mut target)
             .map_err(|error| error.to_string()),
         Err(error) => Err(error.to_string()),
@@ -117,16 +118,19 @@ type WaitError = WaitForStopReasonError<&'static str, io::Error>;
 
 impl BlockingEventLoop for Loop {
     type Target = Target;
-    type Connection = UnixStream;
+    type Connection = Packets;
     type StopReason = MultiThreadStopReason<u64>;
 
     fn wait_for_stop_reason(
         target: &mut Target,
-        conn: &mut UnixStream,
+        conn: &mut Packets,
     ) -> Result<Event<Self::StopReason>, WaitError> {
         loop {
             if let Some(reason) = target.stop_reason() {
                 return Ok(Event::TargetStopped(reason));
+            }
+            if let Some(byte) = conn.next_ready() {
+                return Ok(Event::IncomingData(byte));
             }
             let ready = {
                 let doorbell = target.doorbell();
@@ -142,8 +146,7 @@ impl BlockingEventLoop for Loop {
             };
             target.clear_doorbell();
             if ready {
-                let byte = conn.read().map_err(WaitForStopReasonError::Connection)?;
-                return Ok(Event::IncomingData(byte));
+                conn.receive().map_err(WaitForStopReasonError::Connection)?;
             }
         }
     }

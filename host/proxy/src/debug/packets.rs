@@ -1,0 +1,214 @@
+//! gdb's packets as they come in (gdb's manual, "Remote Protocol: Overview"): `$BODY#XX`, XX the sum of the body's bytes.
+//!
+//! One that is damaged is answered with `-`, upon which gdb sends it again, and goes no further: crate gdbstub ends the session at one.
+
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+
+use gdbstub::conn::{Connection, ConnectionExt};
+use rustix::net::{RecvFlags, recv};
+
+/// Longest packet, in bytes: as the stub says to gdb.
+const MOST_BYTES: usize = 4096;
+/// Ctrl-C, outside of packets.
+const INTERRUPT: u8 = 3;
+
+/// A connection to gdb, of which only whole packets are read.
+pub struct Packets {
+    stream: UnixStream,
+    incoming: Incoming,
+}
+
+/// What has come in.
+#[derive(Default)]
+struct Incoming {
+    /// A packet that has begun.
+    partial: Vec<u8>,
+    /// Whole packets, and what stands between them.
+    ready: VecDeque<u8>,
+}
+
+impl Incoming {
+    /// One more byte; whether a packet is damaged.
+    fn is_damaged_by(&mut self, byte: u8) -> bool {
+        let body = self.partial.iter().position(|byte| *byte == b'#');
+        match (byte, self.partial.len()) {
+            (b'$', len) if body.is_none() => {
+                self.partial = vec![b'$'];
+                return len > 0;
+            }
+            (b'+' | b'-' | INTERRUPT, 0) => self.ready.push_back(byte),
+            (_, 0) => {}
+            (_, MOST_BYTES..) => {
+                self.partial.clear();
+                return true;
+            }
+            _ => self.partial.push(byte),
+        }
+        let Some(end) = body.filter(|end| end + 3 == self.partial.len()) else {
+            return false;
+        };
+        let packet = std::mem::take(&mut self.partial);
+        let is_right = end > 1 && sum_of(&packet[end + 1..]) == Some(sum(&packet[1..end]));
+        if is_right {
+            self.ready.extend(packet);
+        }
+        !is_right
+    }
+}
+
+fn sum(body: &[u8]) -> u8 {
+    body.iter().fold(0, |sum, byte| sum.wrapping_add(*byte))
+}
+
+fn sum_of(digits: &[u8]) -> Option<u8> {
+    let digits = digits.iter().map(|digit| char::from(*digit).to_digit(16));
+    let value = digits
+        .into_iter()
+        .try_fold(0, |value, digit| Some(value << 4 | digit?))?;
+    u8::try_from(value).ok()
+}
+
+impl Packets {
+    pub fn new(stream: UnixStream) -> Packets {
+        Packets {
+            stream,
+            incoming: Incoming::default(),
+        }
+    }
+
+    /// A byte that has come in already.
+    pub fn next_ready(&mut self) -> Option<u8> {
+        self.incoming.ready.pop_front()
+    }
+
+    /// Takes in what there is; blocks if there is nothing.
+    ///
+    /// # Errors
+    /// gdb is gone.
+    pub fn receive(&mut self) -> io::Result<()> {
+        let mut bytes = [0; MOST_BYTES];
+        match (&self.stream).read(&mut bytes)? {
+            0 => Err(io::ErrorKind::UnexpectedEof.into()),
+            len => self.take(&bytes[..len]),
+        }
+    }
+
+    fn take(&mut self, bytes: &[u8]) -> io::Result<()> {
+        for byte in bytes {
+            if self.incoming.is_damaged_by(*byte) {
+                (&self.stream).write_all(b"-")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl AsFd for Packets {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}
+
+impl Connection for Packets {
+    type Error = io::Error;
+
+    fn write(&mut self, byte: u8) -> io::Result<()> {
+        (&self.stream).write_all(&[byte])
+    }
+
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        (&self.stream).write_all(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        (&self.stream).flush()
+    }
+}
+
+impl ConnectionExt for Packets {
+    fn read(&mut self) -> io::Result<u8> {
+        loop {
+            if let Some(byte) = self.next_ready() {
+                return Ok(byte);
+            }
+            self.receive()?;
+        }
+    }
+
+    fn peek(&mut self) -> io::Result<Option<u8>> {
+        let mut bytes = [0; MOST_BYTES];
+        if self.incoming.ready.is_empty() {
+            match recv(&self.stream, &mut bytes[..], RecvFlags::DONTWAIT) {
+                Ok((len, _)) => self.take(&bytes[..len])?,
+                Err(rustix::io::Errno::AGAIN) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(self.incoming.ready.front().copied())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What goes on to the stub, and how many packets are asked for again.
+    fn taken(bytes: &[u8]) -> (String, usize) {
+        let mut incoming = Incoming::default();
+        let damaged = bytes.iter().filter(|byte| incoming.is_damaged_by(**byte));
+        let damaged = damaged.count();
+        let ready = Vec::from(incoming.ready);
+        (String::from_utf8_lossy(&ready).into_owned(), damaged)
+    }
+
+    #[test]
+    fn whole_packets_go_on() {
+        assert_eq!(
+            taken(b"+$g#67\x03-$m0,1#fa"),
+            ("+$g#67\x03-$m0,1#fa".into(), 0)
+        );
+        assert_eq!(taken(b"$g#6"), (String::new(), 0), "not all of it is there");
+    }
+
+    /// At one of them the session ended, and the rank went on without its debugger.
+    #[test]
+    fn damaged_packets_are_requested_again() {
+        for damaged in ["$g#68", "$g#zz", "$#00", "$g#+7"] {
+            assert_eq!(taken(damaged.as_bytes()), (String::new(), 1), "{damaged}");
+            let with_next = format!("noise{damaged}$g#67");
+            assert_eq!(
+                taken(with_next.as_bytes()),
+                ("$g#67".into(), 1),
+                "{damaged}"
+            );
+        }
+        assert_eq!(
+            taken(b"$m0,$g#67"),
+            ("$g#67".into(), 1),
+            "one that was cut off"
+        );
+        let mut long = vec![b'$'];
+        long.resize(2 * MOST_BYTES, b'x');
+        assert_eq!(taken(&long), (String::new(), 1));
+    }
+
+    #[test]
+    fn what_was_sent_is_answered() -> io::Result<()> {
+        let (gdb, stub) = UnixStream::pair()?;
+        let mut packets = Packets::new(stub);
+        assert_eq!(packets.peek()?, None);
+        (&gdb).write_all(b"$g#00$g#67")?;
+        assert_eq!(packets.peek()?, Some(b'$'));
+        let read: io::Result<Vec<u8>> = (0..5).map(|_| packets.read()).collect();
+        assert_eq!(read?, b"$g#67");
+        let mut answer = [0];
+        (&gdb).read_exact(&mut answer)?;
+        assert_eq!(answer, *b"-");
+        drop(gdb);
+        assert!(packets.read().is_err());
+        Ok(())
+    }
+}
