@@ -66,11 +66,11 @@ pub struct Cli {
     /// Show every system call and signal, on stderr or in FILE.
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
     pub strace: Option<Option<PathBuf>>,
-    /// Of the calls, show only these: names, separated by commas.
-    #[arg(long, value_name = "CALLS", requires = "strace")]
+    /// Show only these calls: names, separated by commas. Implies --strace.
+    #[arg(long, value_name = "CALLS")]
     pub strace_only: Option<String>,
-    /// Begin each line with the time (seconds since 1970), end it with how long the call took.
-    #[arg(long, requires = "strace")]
+    /// Begin each line of --strace, which this implies, with the time (seconds since 1970), end it with how long the call took.
+    #[arg(long)]
     pub strace_times: bool,
     /// At the end show what the kernel counted, on stderr or in FILE; "json", or a FILE that ends in .json: one line.
     #[arg(long, value_name = "json|FILE", num_args = 0..=1, require_equals = true)]
@@ -170,10 +170,12 @@ fn parse_here(args: Vec<OsString>) -> Result<Parsed, Failure> {
     use clap::error::ErrorKind::{DisplayHelp, DisplayVersion};
     let matches = Cli::command().try_get_matches_from(with_long_np(args));
     let cli = matches.and_then(|matches| {
-        let given = given(&matches);
+        let cli = Cli::from_arg_matches(&matches)?;
+        let traces = cli.strace_only.is_some() || cli.strace_times;
         Ok(Cli {
-            given,
-            ..Cli::from_arg_matches(&matches)?
+            given: given(&matches),
+            strace: cli.strace.or(traces.then_some(None)),
+            ..cli
         })
     });
     match cli {

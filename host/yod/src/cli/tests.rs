@@ -26,7 +26,12 @@ fn options_after_the_program_are_the_programs() {
         run("-- -odd --help").expect("right").command,
         ["-odd", "--help"]
     );
-    assert_eq!(run("--strace ./a.out").expect("right").strace, Some(None));
+    for words in ["--strace", "--strace-only read", "--strace-times"] {
+        let cli = run(&format!("{words} ./a.out"));
+        assert_eq!(cli.expect("right").strace, Some(None), "{words}");
+    }
+    let cli = run("--strace-only read --strace=f ./a.out").expect("right");
+    assert_eq!(cli.strace, Some(Some("f".into())));
     assert_eq!(run("./a.out --help").expect("right").command.len(), 2);
 }
 
