@@ -8,7 +8,7 @@
 #define SYS_futex_waitv 449
 #endif
 
-enum { WAITERS = 64, ROUNDS = 200, WORDS = 128, SIZE_U32 = 2, THREADS = 400, STACK_BYTES = 32 << 10 };
+enum { WAITERS = 64, ROUNDS = 200, WORDS = 128, SIZE_U32 = 2, THREADS = 400, STACK_BYTES = 32 << 10, TRIES = 200 };
 
 static word_t words[ROUNDS];
 static pthread_t threads[THREADS];
@@ -41,11 +41,20 @@ static void *wait_for_release(void *arg)
     return arg;
 }
 
+// As many as there is room for. A thread that has ended is joined before its core has left its stack in the kernel: that much becomes
+// free a moment later.
 static int start_threads(int most, void *(*body)(void *))
 {
     int made = 0;
-    while (made < most && try_start(&threads[made], STACK_BYTES, body, NULL) == 0)
-        made++;
+    for (int tries = 0; made < most && tries < TRIES;) {
+        if (try_start(&threads[made], STACK_BYTES, body, NULL) == 0) {
+            made++;
+            tries = 0;
+        } else {
+            tries++;
+            usleep(1000);
+        }
+    }
     return made;
 }
 
