@@ -1,6 +1,6 @@
 //! Addresses as types: physical and user-virtual numbers must not be mixed up.
 
-pub use abi::addr::{Phys, PhysRange};
+pub use abi::addr::{Phys, PhysRange, Va, VaRange};
 use abi::map;
 use core::fmt;
 
