@@ -1,7 +1,7 @@
 //! The hot paths in loops, one per argument, to be counted by `valgrind --tool=callgrind`:
 //! instructions of `paths NAME 2000` less those of `paths NAME 1000`, over 1000.
 
-use abi::addr::{Phys, PhysRange};
+use abi::addr::{Phys, PhysRange, Va, VaRange};
 use qk_core::aspace::{Aspace, Machine, Memory};
 use qk_core::frames::Frames;
 use qk_core::mman::{MmapPlan, ProtectPlan};
@@ -171,7 +171,7 @@ fn main() {
         "map_2m" => map(
             &mut tables,
             ROOT,
-            0,
+            Va(0),
             Phys(0),
             n * M2,
             options(PageSize::Size2M),
@@ -180,7 +180,7 @@ fn main() {
         "map_4k" => map(
             &mut tables,
             ROOT,
-            0,
+            Va(0),
             Phys(0),
             n * P,
             options(PageSize::Size4K),
@@ -191,7 +191,7 @@ fn main() {
                 map(
                     &mut tables,
                     ROOT,
-                    i * P,
+                    Va(i * P),
                     Phys(i * P),
                     P,
                     options(PageSize::Size4K),
@@ -203,29 +203,49 @@ fn main() {
             map(
                 &mut tables,
                 ROOT,
-                0,
+                Va(0),
                 Phys(0),
                 n * M2,
                 options(PageSize::Size2M),
             )
             .expect("room");
-            unmap(&mut tables, ROOT, 0, n * M2, |_, pa, _, _| keep(pa)).expect("room");
+            unmap(
+                &mut tables,
+                ROOT,
+                VaRange::new(Va(0), n * M2),
+                |_, pa, _, _| keep(pa),
+            )
+            .expect("room");
         }
         "map_protect_2m" => {
             map(
                 &mut tables,
                 ROOT,
-                0,
+                Va(0),
                 Phys(0),
                 n * M2,
                 options(PageSize::Size2M),
             )
             .expect("room");
-            black_box(protect(&mut tables, ROOT, 0, n * M2, Prot::READ)).expect("room");
+            black_box(protect(
+                &mut tables,
+                ROOT,
+                VaRange::new(Va(0), n * M2),
+                Prot::READ,
+            ))
+            .expect("room");
         }
         "translate" => {
-            map(&mut tables, ROOT, 0, Phys(0), M2, options(PageSize::Size4K)).expect("room");
-            (0..n).for_each(|i| keep(translate(&tables, ROOT, i % 512 * P)));
+            map(
+                &mut tables,
+                ROOT,
+                Va(0),
+                Phys(0),
+                M2,
+                options(PageSize::Size4K),
+            )
+            .expect("room");
+            (0..n).for_each(|i| keep(translate(&tables, ROOT, Va(i % 512 * P))));
         }
         "lookup_of_500" => {
             let mut regions = Regions::new(1000, |_| ()).unwrap();

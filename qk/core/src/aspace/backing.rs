@@ -1,11 +1,11 @@
 //! Finding frames: every accessible region is backed when it is made, with the largest pages that fit.
 
-use super::{Aspace, Machine, OutOfMemory, Purpose, fresh, record, shown};
+use super::{Aspace, Machine, OutOfMemory, Purpose, fresh, range, record, shown};
 use crate::frames::{Frame, Place};
 use crate::page::{PAGE_BYTES, PageSize};
 use crate::paging::{self, Extent, MapOptions, Stretch};
 use crate::regions::Prot;
-use abi::addr::Phys;
+use abi::addr::{Phys, Va};
 
 /// Work of taking and mapping a run of frames.
 const FILL_WORK: u32 = 600;
@@ -56,11 +56,11 @@ impl<M: Machine> Aspace<M> {
         let (mut at, mut bytes) = (start, 0);
         // POINT: paging::report::stretch
         while at < end {
-            let stretch = paging::stretch(&tables, root, at, end);
+            let stretch = paging::stretch(&tables, root, Va(at), Va(end));
             if !stretch.mapped {
-                bytes += stretch.end - at;
+                bytes += stretch.end - Va(at);
             }
-            at = stretch.end;
+            at = stretch.end.0;
         }
         bytes
     }
@@ -81,12 +81,12 @@ impl<M: Machine> Aspace<M> {
         // POINT: paging::report::stretch
         while at < end {
             let (tables, root) = self.tables();
-            let Stretch { end: next, mapped } = paging::stretch(&tables, root, at, end);
+            let Stretch { end: next, mapped } = paging::stretch(&tables, root, Va(at), Va(end));
             if mapped {
-                at = next;
+                at = next.0;
             } else {
                 // Of a hole that goes on in the next table all at once: it may have room for larger pages.
-                let next = self.hole_end(next, end);
+                let next = self.hole_end(next.0, end);
                 let place = self.behind(at);
                 self.fill(at, next, prot, max, place)?;
                 at = next;
@@ -132,8 +132,7 @@ impl<M: Machine> Aspace<M> {
         paging::unmap(
             &mut tables,
             root,
-            start,
-            end,
+            range(start, end),
             |tables, pa, len_bytes, dirty| tables.retire(pa, len_bytes, !dirty && !written),
         )
         .expect("tables for the borders are reserved");
@@ -173,11 +172,11 @@ impl<M: Machine> Aspace<M> {
         let mut at = at;
         // POINT: paging::report::stretch
         while at < end {
-            match paging::stretch(&tables, root, at, end) {
+            match paging::stretch(&tables, root, Va(at), Va(end)) {
                 Stretch {
                     end: next,
                     mapped: false,
-                } => at = next,
+                } => at = next.0,
                 _ => break,
             }
         }
@@ -198,14 +197,14 @@ impl<M: Machine> Aspace<M> {
         self.add_pieces(2)?;
         let mut first = None;
         let mut piece = Extent {
-            va: start,
+            va: Va(start),
             pa: Phys(0),
             len_bytes: 0,
             prot,
         };
         // POINT: fill_front
         loop {
-            let at = piece.va + piece.len_bytes;
+            let at = (piece.va + piece.len_bytes).0;
             let end_pa = piece.pa + piece.len_bytes;
             let taken = self.or_sync(|aspace| aspace.fill_front(at, end, fresh(prot, max), place));
             let (pa, len_bytes) = taken?;
@@ -215,11 +214,11 @@ impl<M: Machine> Aspace<M> {
                     self.add_pieces(1)?;
                     first = first.or(Some(piece.pa));
                 }
-                (piece.va, piece.pa, piece.len_bytes) = (at, pa, 0);
+                (piece.va, piece.pa, piece.len_bytes) = (Va(at), pa, 0);
             }
             piece.len_bytes += len_bytes;
             let end_pa = piece.pa + piece.len_bytes;
-            if piece.va + piece.len_bytes == end {
+            if (piece.va + piece.len_bytes).0 == end {
                 self.show(&piece);
                 return Ok([first.unwrap_or(piece.pa), end_pa]);
             }
@@ -250,7 +249,7 @@ impl<M: Machine> Aspace<M> {
         M::point(FILL_WORK);
         self.renew(start, start + len_bytes);
         let (mut tables, root) = self.tables();
-        if paging::map(&mut tables, root, start, pa, len_bytes, options).is_err() {
+        if paging::map(&mut tables, root, Va(start), pa, len_bytes, options).is_err() {
             // Some of it may have been mapped until a table was missing, and another thread or a peer may have used that.
             self.flush(start, start + len_bytes);
             self.frames

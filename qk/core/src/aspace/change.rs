@@ -1,12 +1,12 @@
 //! Carrying out what `mman` decided.
 
-use super::{Aspace, Machine, OutOfMemory, PartitionTables, Purpose, TextEnds, Unfinished};
+use super::{Aspace, Machine, OutOfMemory, PartitionTables, Purpose, TextEnds, Unfinished, range};
 use crate::mman::{self, Advice, AdvicePlan, BrkPlan, MmapPlan, ProtectPlan};
 use crate::page::{PAGE_BYTES, PageSize};
 use crate::paging::{self, Extent, MapOptions};
 use crate::regions::{Backing, Kind, Prot, Region, RegionFlags};
 use abi::Errno;
-use abi::addr::Phys;
+use abi::addr::{Phys, Va};
 use abi::map::{STACK_TOP, USER_BASE, USER_TOP};
 
 /// Work of a search in the region map, in instructions.
@@ -79,7 +79,7 @@ impl<M: Machine> Aspace<M> {
         paging::map(
             &mut tables,
             root,
-            region.start,
+            Va(region.start),
             pa,
             region.len_bytes(),
             options,
@@ -167,7 +167,7 @@ impl<M: Machine> Aspace<M> {
                 .protect(start, end, prot)
                 .map_err(|_| Errno::ENOMEM)?;
             let (mut tables, root) = self.tables_for(Purpose::Borders);
-            let stale = paging::protect(&mut tables, root, start, end, prot)
+            let stale = paging::protect(&mut tables, root, range(start, end), prot)
                 .expect("tables for the borders are reserved");
             if stale {
                 self.flush_rights(start, end);
@@ -250,8 +250,8 @@ impl<M: Machine> Aspace<M> {
         while at < end {
             M::point(SEARCH_WORK);
             let (tables, root) = self.tables();
-            let Some(page) = paging::translate(&tables, root, at) else {
-                at = paging::stretch(&tables, root, at, end).end;
+            let Some(page) = paging::translate(&tables, root, Va(at)) else {
+                at = paging::stretch(&tables, root, Va(at), Va(end)).end.0;
                 continue;
             };
             let len_bytes = page.size.bytes();
@@ -290,13 +290,12 @@ impl<M: Machine> Aspace<M> {
         for region in self.regions.iter_range(start, end) {
             if region.is_discardable() && machine.is_written() {
                 let all = |extent: Extent| machine.zero(extent.pa, extent.len_bytes);
-                paging::extents(&tables, self.root, region.start, region.end, all);
+                paging::extents(&tables, self.root, range(region.start, region.end), all);
             } else if region.is_discardable() {
                 paging::visit_dirty(
                     &mut tables,
                     self.root,
-                    region.start,
-                    region.end,
+                    range(region.start, region.end),
                     |_, pa, len_bytes| machine.zero(pa, len_bytes),
                 );
             }

@@ -2,11 +2,12 @@
 //! ([`super::receipt`]).
 
 use super::receipt::{RUNS, Receipt};
-use super::{Aspace, Machine, Unfinished};
+use super::{Aspace, Machine, Unfinished, range};
 use crate::objects::{Lease, Run};
 use crate::paging;
 use crate::regions::{Backing, Kind, Region, RegionFlags};
 use abi::Errno;
+use abi::addr::Va;
 use alloc::vec::Vec;
 
 /// Work of looking at a region, in instructions.
@@ -84,7 +85,7 @@ impl<M: Machine> Aspace<M> {
     /// The same for text, of which some is at `start`.
     fn evict_text(&mut self, start: u64, end: u64) -> Result<(), Unfinished> {
         self.each_text_run(start, end, u64::MAX, |aspace, run| {
-            aspace.remove(run.va, run.va + run.len_bytes)?;
+            aspace.remove(run.va.0, run.va.0 + run.len_bytes)?;
             Ok(run.len_bytes)
         })
     }
@@ -130,16 +131,16 @@ impl<M: Machine> Aspace<M> {
         // POINT: paging::report::stretch
         while at < region.end {
             let (mut tables, root) = self.tables();
-            let next = paging::stretch(&tables, root, at, region.end).end;
+            let next = paging::stretch(&tables, root, Va(at), Va(region.end)).end.0;
             let mut stop = next;
-            paging::visit_dirty(&mut tables, root, at, next, |va, pa, len_bytes| {
+            paging::visit_dirty(&mut tables, root, range(at, next), |va, pa, len_bytes| {
                 let run = Run {
-                    offset: region.offset_at(va),
+                    offset: region.offset_at(va.0),
                     pa,
                     len_bytes,
                 };
                 if stop == next && !add(runs, run) {
-                    stop = va;
+                    stop = va.0;
                 }
             });
             if stop < next {

@@ -72,7 +72,7 @@ use crate::page::{PAGE_BYTES, PageSize, page_floor};
 use crate::paging::{self, MapOptions, Tables};
 use crate::regions::{Backing, Prot, Region, RegionFlags, Regions};
 use abi::Errno;
-use abi::addr::{Phys, PhysRange};
+use abi::addr::{Phys, PhysRange, Va, VaRange};
 use abi::map::{STACK_TOP, USER_BASE, USER_TOP};
 use alloc::vec::Vec;
 use leases::Leases;
@@ -248,7 +248,7 @@ impl<M: Machine> Aspace<M> {
     /// Physical address behind `va`, and how many bytes of its page follow.
     pub fn translate(&mut self, va: u64) -> Option<(Phys, u64)> {
         let (tables, root) = self.tables();
-        let t = paging::translate(&tables, root, va)?;
+        let t = paging::translate(&tables, root, Va(va))?;
         Some((t.pa, t.size.bytes() - t.pa.0 % t.size.bytes()))
     }
 
@@ -256,7 +256,7 @@ impl<M: Machine> Aspace<M> {
     pub fn mark_dirty(&mut self, start: u64, end: u64) {
         let end = end.min(USER_TOP).next_multiple_of(PAGE_BYTES);
         let (mut tables, root) = self.tables();
-        paging::mark_dirty(&mut tables, root, page_floor(start), end);
+        paging::mark_dirty(&mut tables, root, range(page_floor(start), end));
     }
 
     /// Has the executable pages of `start .. end` (any alignment) written over themselves, after another process filled them.
@@ -270,7 +270,7 @@ impl<M: Machine> Aspace<M> {
             if !region.prot.contains(Prot::EXEC) || region.backing() != Backing::Own {
                 continue;
             }
-            paging::extents(&tables, root, region.start, region.end, |extent| {
+            paging::extents(&tables, root, range(region.start, region.end), |extent| {
                 for at in (0..extent.len_bytes).step_by(PAGE_BYTES as usize) {
                     machine.rewrite(extent.pa + at);
                     M::point(PAGE_BYTES as u32 / 2);
@@ -333,7 +333,7 @@ impl<M: Machine> Aspace<M> {
         }
         let machine = self.machine;
         let (tables, root) = self.tables();
-        paging::extents(&tables, root, start, end, |extent| {
+        paging::extents(&tables, root, range(start, end), |extent| {
             record(machine, &shown(&extent));
         });
     }
@@ -354,6 +354,11 @@ impl<M: Machine> Aspace<M> {
             false => self.machine.largest_page(),
         }
     }
+}
+
+/// `[start, end)`.
+const fn range(start: u64, end: u64) -> VaRange {
+    Va(start).until(Va(end))
 }
 
 /// A change needs more memory than there is.

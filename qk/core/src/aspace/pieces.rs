@@ -2,11 +2,11 @@
 //! (vm.max_map_count). So a mapping goes on in frames adjacent to its neighbour's where it can, and what would need too many
 //! pieces fails with ENOMEM, as it does on Linux, instead of in the proxy.
 
-use super::{Aspace, Machine, OutOfMemory};
+use super::{Aspace, Machine, OutOfMemory, range};
 use crate::frames::Place;
 use crate::page::PAGE_BYTES;
 use crate::paging;
-use abi::addr::Phys;
+use abi::addr::{Phys, Va};
 use abi::map::{USER_BASE, USER_TOP};
 
 /// How many pieces the proxy has to map.
@@ -88,7 +88,7 @@ impl<M: Machine> Aspace<M> {
     /// Where frames for `at` are adjacent to those of the page before it.
     pub(super) fn behind(&mut self, at: u64) -> Place {
         let (tables, root) = self.tables();
-        match paging::translate(&tables, root, at - PAGE_BYTES) {
+        match paging::translate(&tables, root, Va(at - PAGE_BYTES)) {
             Some(page) if self.frames.holds(page.pa, PAGE_BYTES) => {
                 Place::Behind(page.pa + PAGE_BYTES)
             }
@@ -130,8 +130,8 @@ impl<M: Machine> Aspace<M> {
     /// How many pieces there are, and holes between them.
     pub(super) fn count_pieces(&mut self) -> usize {
         let (tables, root) = self.tables();
-        let (mut count, mut end) = (0, 0);
-        paging::extents(&tables, root, USER_BASE, USER_TOP, |extent| {
+        let (mut count, mut end) = (0, Va(0));
+        paging::extents(&tables, root, range(USER_BASE, USER_TOP), |extent| {
             count += 1 + usize::from(extent.va != end);
             end = extent.va + extent.len_bytes;
         });

@@ -15,7 +15,7 @@ use crate::frames::Frames;
 use crate::page::PAGE_BYTES;
 use crate::paging::entry::{Entry, Level, span};
 use crate::paging::{self, Table, Tables};
-use abi::addr::{Phys, PhysRange};
+use abi::addr::{Phys, PhysRange, Va};
 
 use super::Machine;
 
@@ -179,8 +179,8 @@ impl<M: Machine> PartitionTables<'_, M> {
             return true;
         }
         let (below, above) = (
-            paging::tables_for_border(self, root, start),
-            paging::tables_for_border(self, root, end),
+            paging::tables_for_border(self, root, Va(start)),
+            paging::tables_for_border(self, root, Va(end)),
         );
         // BOUND: the levels of tables.
         (0..self.pool.free.len()).all(|i| {

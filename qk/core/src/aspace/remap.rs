@@ -5,6 +5,7 @@ use crate::mman::{RemapPlan, Span};
 use crate::paging;
 use crate::regions::Region;
 use abi::Errno;
+use abi::addr::Va;
 
 /// A mapping that goes elsewhere.
 struct Move {
@@ -108,7 +109,7 @@ impl<M: Machine> Aspace<M> {
         self.renew(to, to + len_bytes);
         let moved = self.or_sync(|aspace| {
             let (mut tables, root) = aspace.tables();
-            let moved = paging::move_range(&mut tables, root, from.start, to, len_bytes);
+            let moved = paging::move_range(&mut tables, root, Va(from.start), Va(to), len_bytes);
             if moved.is_err() {
                 // Some of it was mapped there until a table was missing, and another thread or a peer may have used that.
                 aspace.flush(to, to + len_bytes);

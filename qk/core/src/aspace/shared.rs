@@ -1,11 +1,11 @@
 //! Mappings of shared objects: frames of the node pool, which are not the partition's.
 
-use super::{Aspace, Machine, fresh};
+use super::{Aspace, Machine, fresh, range};
 use crate::objects::{Lease, Piece};
 use crate::paging;
 use crate::regions::{Backing, Region, RegionFlags};
 use abi::Errno;
-use abi::addr::Phys;
+use abi::addr::{Phys, Va};
 use abi::map::USER_TOP;
 
 impl<M: Machine> Aspace<M> {
@@ -70,7 +70,15 @@ impl<M: Machine> Aspace<M> {
             let mapped = self.or_sync(|aspace| {
                 aspace.renew(va, va + piece.len_bytes);
                 let (mut tables, root) = aspace.tables();
-                paging::map(&mut tables, root, va, piece.pa, piece.len_bytes, options).ok()
+                paging::map(
+                    &mut tables,
+                    root,
+                    Va(va),
+                    piece.pa,
+                    piece.len_bytes,
+                    options,
+                )
+                .ok()
             });
             if let Err(error) = mapped {
                 // Some of it may have been mapped until a table was missing, and another thread or a peer may have used that.
@@ -101,8 +109,8 @@ impl<M: Machine> Aspace<M> {
     }
 
     /// Shows `visit(va, pa, len_bytes)` what may have been written of `start .. end` since it was mapped.
-    pub fn visit_dirty(&mut self, start: u64, end: u64, visit: impl FnMut(u64, Phys, u64)) {
+    pub fn visit_dirty(&mut self, start: u64, end: u64, visit: impl FnMut(Va, Phys, u64)) {
         let (mut tables, root) = self.tables();
-        paging::visit_dirty(&mut tables, root, start, end, visit);
+        paging::visit_dirty(&mut tables, root, range(start, end), visit);
     }
 }

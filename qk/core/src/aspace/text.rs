@@ -4,14 +4,14 @@
 //! is copied at a page fault.
 
 use super::receipt::{RUNS, Receipt};
-use super::{Aspace, COPY_BYTES, Machine, Purpose, Unfinished, record, shown_as};
+use super::{Aspace, COPY_BYTES, Machine, Purpose, Unfinished, range, record, shown_as};
 use crate::frames::Place;
 use crate::objects::{AttachedText, Run, TextLease};
 use crate::page::PageSize;
 use crate::paging::{self, Extent};
 use crate::regions::{Prot, Region, RegionFlags};
 use abi::Errno;
-use abi::addr::Phys;
+use abi::addr::{Phys, Va};
 use abi::map::USER_TOP;
 use wire::region_log::prot;
 
@@ -108,8 +108,8 @@ impl<M: Machine> Aspace<M> {
         {
             match let_go(self, &run) {
                 Ok(len_bytes) => {
-                    let (offset, pa) = (region.offset_at(run.va), run.pa);
-                    at = run.va + len_bytes;
+                    let (offset, pa) = (region.offset_at(run.va.0), run.pa);
+                    at = run.va.0 + len_bytes;
                     runs.push(Run {
                         offset,
                         pa,
@@ -163,9 +163,9 @@ impl<M: Machine> Aspace<M> {
         self.reclaim();
         // The copy, and what is left on both sides.
         self.add_pieces(3)?;
-        let taken = self.or_sync(|aspace| aspace.take(run.va, run.len_bytes, max, Place::Any))?;
-        let end = run.va + taken.len_bytes;
-        let replaced = self.replace_text(run.va, end, run.pa, taken.pa);
+        let taken = self.or_sync(|aspace| aspace.take(run.va.0, run.len_bytes, max, Place::Any))?;
+        let end = run.va.0 + taken.len_bytes;
+        let replaced = self.replace_text(run.va.0, end, run.pa, taken.pa);
         if replaced.is_err() {
             self.frames
                 .free_range(taken.pa, taken.len_bytes, false)
@@ -190,7 +190,7 @@ impl<M: Machine> Aspace<M> {
             .update(start, end, not_text)
             .map_err(|_| Errno::ENOMEM)?;
         let (mut tables, root) = self.tables_for(Purpose::Borders);
-        paging::replace(&mut tables, root, start, end, to)
+        paging::replace(&mut tables, root, range(start, end), to)
             .expect("tables for the borders are reserved");
         self.flush_rights(start, end);
         self.publish(start, end);
@@ -203,7 +203,7 @@ impl<M: Machine> Aspace<M> {
         let region = self.text(start, end)?;
         let (tables, root) = self.tables();
         let most = region.len_bytes().min(most_bytes);
-        let run = paging::extent_at(&tables, root, region.start, region.start + most)?;
+        let run = paging::extent_at(&tables, root, Va(region.start), Va(region.start + most))?;
         Some((region, run))
     }
 
@@ -214,9 +214,9 @@ impl<M: Machine> Aspace<M> {
         // POINT: aspace::evict::looked_at
         while let Some(region) = self.text(at, USER_TOP) {
             let (tables, root) = self.tables();
-            paging::extents(&tables, root, region.start, region.end, |run| {
+            paging::extents(&tables, root, range(region.start, region.end), |run| {
                 left(TextLease::of(Run {
-                    offset: region.offset_at(run.va),
+                    offset: region.offset_at(run.va.0),
                     pa: run.pa,
                     len_bytes: run.len_bytes,
                 }));
@@ -235,7 +235,7 @@ impl<M: Machine> Aspace<M> {
         // POINT: regions::list::next
         for region in regions.iter_range(start, end) {
             let kind = if region.is_text() { prot::TEXT } else { 0 };
-            paging::extents(&tables, root, region.start, region.end, |extent| {
+            paging::extents(&tables, root, range(region.start, region.end), |extent| {
                 record(machine, &shown_as(&extent, kind));
             });
         }

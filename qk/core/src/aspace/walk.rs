@@ -4,7 +4,7 @@ use super::{Aspace, Machine};
 use crate::page::{PAGE_BYTES, page_floor};
 use crate::paging;
 use abi::Errno;
-use abi::addr::Phys;
+use abi::addr::{Phys, Va};
 use abi::map::USER_TOP;
 
 impl<M: Machine> Aspace<M> {
@@ -26,7 +26,7 @@ impl<M: Machine> Aspace<M> {
         let mut at = start;
         while at < end {
             let step = (page_floor(at) + PAGE_BYTES).min(end) - at;
-            let pa = paging::reach(&mut tables, root, at, written).ok_or(Errno::EFAULT)?;
+            let pa = paging::reach(&mut tables, root, Va(at), written).ok_or(Errno::EFAULT)?;
             visit(pa, at - start, step)?;
             M::point(step as u32 / 8);
             at += step;

@@ -212,7 +212,7 @@ fn write_region(
     };
     aspace.visit_dirty(region.start, region.end, |va, pa, len_bytes| {
         let run = Run {
-            offset: region.offset_at(va),
+            offset: region.offset_at(va.0),
             pa,
             len_bytes,
         };

@@ -43,7 +43,7 @@ fn an_mprotect_that_finds_no_table_half_way_changes_nothing() {
 /// What a page holds, whether it may be read or not.
 fn held(a: &mut Aspace<Node>, va: u64) -> Option<u64> {
     let (tables, root) = a.tables();
-    paging::translate(&tables, root, va).map(|t| Node::load(t.pa.align_down(P)))
+    paging::translate(&tables, root, Va(va)).map(|t| Node::load(t.pa.align_down(P)))
 }
 
 /// Nothing but what was added is taken back: not text and files that ranks share, nor what the program has stored, all of

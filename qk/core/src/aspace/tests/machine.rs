@@ -10,7 +10,7 @@ use crate::page::PageSize;
 use crate::paging::entry::{Entry, Level, index, span};
 use crate::paging::{self, Table};
 use crate::regions::Prot;
-use abi::addr::Phys;
+use abi::addr::{Phys, Va, VaRange};
 use std::boxed::Box;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -235,8 +235,8 @@ impl Aspace<Node> {
     pub fn leaves(&mut self) -> BTreeMap<u64, u64> {
         let (tables, root) = self.tables();
         let mut leaves = BTreeMap::new();
-        paging::extents(&tables, root, 0, span(4), |e| {
-            leaves.extend((0..e.len_bytes / P).map(|i| (e.va + i * P, e.pa.0 + i * P)));
+        paging::extents(&tables, root, VaRange::new(Va(0), span(4)), |e| {
+            leaves.extend((0..e.len_bytes / P).map(|i| (e.va.0 + i * P, e.pa.0 + i * P)));
         });
         leaves
     }

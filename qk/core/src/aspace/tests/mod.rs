@@ -102,11 +102,11 @@ impl Aspace<Node> {
     /// A store by the program; `false`: a page fault.
     fn write(&mut self, va: u64, value: u64) -> bool {
         let (mut tables, root) = self.tables();
-        let Some(t) = paging::translate(&tables, root, va) else {
+        let Some(t) = paging::translate(&tables, root, Va(va)) else {
             return false;
         };
         if t.prot.contains(Prot::WRITE) {
-            paging::mark_dirty(&mut tables, root, page_floor(va), page_floor(va) + P);
+            paging::mark_dirty(&mut tables, root, VaRange::new(Va(page_floor(va)), P));
             Node::store(page_floor(t.pa.0), value);
         }
         t.prot.contains(Prot::WRITE)
@@ -115,7 +115,7 @@ impl Aspace<Node> {
     /// A load by the program.
     fn read(&mut self, va: u64) -> Option<u64> {
         let (tables, root) = self.tables();
-        let t = paging::translate(&tables, root, va)?;
+        let t = paging::translate(&tables, root, Va(va))?;
         (!t.prot.is_empty()).then(|| Node::load(t.pa.align_down(P)))
     }
 }
@@ -379,7 +379,7 @@ fn what_a_call_under_way_has_written_is_cleared() {
     let mut a = space(2048);
     a.mmap(A, 2, RW, FIXED).unwrap();
     let (tables, root) = a.tables();
-    let at = |va| paging::translate(&tables, root, va).unwrap().pa.0;
+    let at = |va| paging::translate(&tables, root, Va(va)).unwrap().pa.0;
     let pages = [at(A), at(A + P)];
     Node::set_written(true);
     pages.iter().for_each(|pa| Node::store(*pa, 7));

@@ -254,7 +254,7 @@ fn apply(a: &mut Aspace<Node>, model: &mut Model, op: &Op) -> Result<(), TestCas
             let found = a.seen_by_peer(at(p));
             if let Some(value) = model.cells.get(&at(p)).and_then(|cell| model.value(cell)) {
                 let (tables, root) = a.tables();
-                let own = paging::translate(&tables, root, at(p)).map(|t| (t.pa, t.prot));
+                let own = paging::translate(&tables, root, Va(at(p))).map(|t| (t.pa, t.prot));
                 prop_assert_eq!(found, own);
                 prop_assert_eq!(found.map(|(pa, _)| Node::load(pa)), Some(value));
             }

@@ -21,7 +21,7 @@ fn a_walk_shows_pages_and_notes_what_is_written() {
     a.mmap(A + M2, 1, READ_EXEC, FIXED).unwrap();
     let dirty = |a: &mut Aspace<Node>, va| {
         let (tables, root) = a.tables();
-        paging::translate(&tables, root, va).unwrap().dirty
+        paging::translate(&tables, root, Va(va)).unwrap().dirty
     };
     let last = A + M2 - P;
     let pages = walked(&mut a, [last + 5, P], false);
