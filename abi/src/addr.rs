@@ -174,6 +174,23 @@ impl Va {
         }
     }
 
+    /// The address `bytes` before, unless there is none.
+    #[inline]
+    #[must_use]
+    pub const fn checked_sub(self, bytes: u64) -> Option<Self> {
+        match self.0.checked_sub(bytes) {
+            Some(at) => Some(Self(at)),
+            None => None,
+        }
+    }
+
+    /// The address `bytes` before; there is one.
+    #[inline]
+    #[must_use]
+    pub const fn before(self, bytes: u64) -> Self {
+        Self(self.0 - bytes)
+    }
+
     /// `[self, end)`.
     #[inline]
     #[must_use]

@@ -1,7 +1,7 @@
 //! Address spaces on this machine: `qk_core::aspace` over pool memory, CR3 and the rank's region log.
 
 use abi::control::HostOp;
-use hal::addr::Phys;
+use hal::addr::{Phys, VaRange};
 use qk_core::aspace::Machine;
 use qk_core::page::PageSize;
 use qk_core::paging::Table;
@@ -143,7 +143,8 @@ impl Machine for Owner {
         hal::mem::rewrite(pa, abi::map::PAGE);
     }
 
-    fn flush(self, start: u64, end: u64) {
+    fn flush(self, range: VaRange) {
+        let (start, end) = (range.start.0, range.end.0);
         match self.0 {
             Some(rank) => {
                 rank.root().removed();

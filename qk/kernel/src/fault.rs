@@ -1,6 +1,7 @@
 //! Exceptions and interrupts.
 
 use abi::map::in_window;
+use hal::addr::Va;
 use hal::traps::{Trap, UserFrame};
 use hal::vectors::{VEC_DOORBELL, VEC_TIMER, VEC_TLB, VEC_WAKE};
 use qk_core::paging::{self, WindowFault};
@@ -92,7 +93,8 @@ fn fetched(
 
 /// Whether memory behind the end of a shared file is there by now: the file has grown.
 fn grown(thread: &'static Thread, trap: Trap) -> bool {
-    shared::grow(thread, trap.cr2, |prot| paging::allows(prot, trap.error))
+    let at = Va(trap.cr2);
+    shared::grow(thread, at, |prot| paging::allows(prot, trap.error))
 }
 
 /// Linux's signal, code and address for an exception (arch/x86/kernel/traps.c, arch/x86/mm/fault.c).
@@ -117,7 +119,7 @@ fn info(rank: &Rank, frame: &UserFrame, trap: Trap) -> SigInfo {
 /// Nothing is ever paged in: a page fault is an access that is not allowed, or to what is not mapped, or behind the end of
 /// a mapped file.
 fn page_fault(rank: &Rank, trap: Trap) -> SigInfo {
-    let mapped = rank.with_aspace(|aspace| Ok(aspace.regions().lookup(trap.cr2).copied()));
+    let mapped = rank.with_aspace(|aspace| Ok(aspace.regions().lookup(Va(trap.cr2)).copied()));
     let mapped = mapped.ok().flatten();
     if let Some(region) = mapped
         && region.flags.contains(RegionFlags::PAST_END)

@@ -7,6 +7,7 @@
 use abi::Errno;
 use abi::map::{in_window, remote};
 use abi::syscall::request::xpmem::{Request, VERSION};
+use hal::addr::Va;
 use qk_core::xpmem::{Access, Id, Segment, Who};
 
 use super::{Call, SysResult, shipped};
@@ -176,7 +177,7 @@ fn detach(own: &Rank, addr: u64) -> SysResult {
     }
     own.with_aspace(|aspace| {
         let end = addr.saturating_add(1);
-        match aspace.regions().iter_range(addr, end).next() {
+        match aspace.regions().iter_range(Va(addr).until(Va(end))).next() {
             Some(_) => Err(Errno::EINVAL),
             None => Ok(0),
         }
