@@ -191,10 +191,11 @@ fn record_signals(call: &Call<'_>, child: &Child) {
     child.mask.put(own.thread.blocked().0);
     let stack = own.thread.altstack;
     // BOUND: the words of a record.
-    for (to, from) in child
-        .altstack
-        .iter()
-        .zip([stack.base, stack.flags.into(), stack.size_bytes])
+    for (to, from) in
+        child
+            .altstack
+            .iter()
+            .zip([stack.base.0, stack.flags.into(), stack.size_bytes])
     {
         to.put(from);
     }
