@@ -2,7 +2,7 @@
 //! checked, because no page is ever paged out here.
 
 use super::{misaligned, page_align};
-use crate::page::{PAGE_BYTES, page_ceil};
+use crate::page::PAGE_BYTES;
 use crate::regions::{Kind, Prot, Region, RegionFlags, Regions};
 use abi::Errno;
 use abi::addr::{Va, VaRange};
@@ -150,9 +150,9 @@ pub fn mincore(addr: Va, len_bytes: u64, regions: &Regions) -> Result<u64, Errno
     if misaligned(addr) {
         return Err(Errno::EINVAL);
     }
-    let end = addr.checked_add(len_bytes).ok_or(Errno::ENOMEM)?;
-    let end = page_ceil(end.0).ok_or(Errno::ENOMEM)?;
-    let range = addr.until(Va(end));
+    let end = addr.checked_add(len_bytes);
+    let end = end.and_then(|end| end.checked_add(PAGE_BYTES - 1));
+    let range = addr.until(end.ok_or(Errno::ENOMEM)?.align_down(PAGE_BYTES));
     match regions.first_hole(range) {
         Some(_) => Err(Errno::ENOMEM),
         None => Ok(range.len_bytes() / PAGE_BYTES),

@@ -106,6 +106,8 @@ fn msync_mincore_and_mlock_answer_as_linux_does() {
         (mincore(Va(B), u64::MAX, &r), mincore(Va(TOP), P, &r)),
         (Err(Errno::ENOMEM), Err(Errno::ENOMEM))
     );
+    // Only rounding up wraps.
+    assert_eq!(mincore(Va(B), u64::MAX - B, &r), Err(Errno::ENOMEM));
     let lock = Lock {
         range: pages(0, 2),
         result: Ok(()),
