@@ -144,13 +144,12 @@ impl Machine for Owner {
     }
 
     fn flush(self, range: VaRange) {
-        let (start, end) = (range.start.0, range.end.0);
         match self.0 {
             Some(rank) => {
                 rank.root().removed();
-                shootdown::flush(rank.shootdown(), start, end);
+                shootdown::flush(rank.shootdown(), range);
             }
-            None => hal::aspace::flush(start, end),
+            None => hal::aspace::flush(range),
         }
     }
 
