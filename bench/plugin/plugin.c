@@ -117,7 +117,7 @@ static void on_begin(unsigned int index, void *unused)
 
 	(void)unused;
 	vcpu->counting = vcpu->marked = vcpu->irqs.began = true;
-	vcpu->irqs.longest_of_region.instructions = 0;
+	vcpu->irqs.longest_of_region = (struct section){ 0 };
 	vcpu->last_side = USER;
 	vcpu->begin = vcpu->now;
 	if (!vcpu->regions)

@@ -77,9 +77,10 @@ fn check(area: &Area) -> Result<()> {
             .any(|&(base, len_bytes)| (base..base + len_bytes).contains(&frame))
     };
     let ram = area.file();
-    let frames = (0..ram.metadata()?.len()).step_by(PAGE as usize);
+    let end = ram.metadata()?.len();
+    let frames = (0..end).step_by(PAGE as usize);
     let roots: Vec<u64> = frames
-        .filter(|&frame| table(ram, frame).is_some_and(|table| is_root(&table)))
+        .filter(|&frame| table(ram, frame).is_some_and(|table| is_root(&table, end)))
         .collect();
     ensure!(roots.len() == RANKS as usize, "roots at {roots:x?}");
     for root in roots {
@@ -95,11 +96,13 @@ fn check(area: &Area) -> Result<()> {
     Ok(())
 }
 
-/// Whether it is the top table of a rank: one of its windows shows the rank's own memory, and the kernel's half is there.
-fn is_root(table: &Table) -> bool {
+/// Whether it is the top table of a rank: one of its windows shows the rank's own memory, which lies in RAM, below `end`, and the kernel's
+/// half is there. Code can look so but for the address: once instructions of 8 bytes each did.
+fn is_root(table: &Table, end: u64) -> bool {
     let own = table[0] & ADDRESS;
     let of_programs = |entry: u64| entry & (PRESENT | USER) == PRESENT | USER;
     of_programs(table[0])
+        && own < end
         && table[KERNEL_HALF] & PRESENT != 0
         && table[511] & PRESENT != 0
         && table[1..=RANKS as usize]

@@ -1,7 +1,7 @@
 //! The hot paths in loops, one per argument, to be counted by `valgrind --tool=callgrind`:
 //! instructions of `paths NAME 2000` less those of `paths NAME 1000`, over 1000.
 
-use abi::addr::{Phys, PhysRange};
+use abi::addr::{Phys, PhysRange, Va, VaRange};
 use qk_core::aspace::{Aspace, Machine, Memory};
 use qk_core::frames::Frames;
 use qk_core::mman::{MmapPlan, ProtectPlan};
@@ -88,7 +88,7 @@ impl Machine for Node {
     fn zero(self, _: Phys, _: u64) {}
     fn copy(self, _: Phys, _: Phys, _: u64) {}
     fn rewrite(self, _: Phys) {}
-    fn flush(self, _: u64, _: u64) {}
+    fn flush(self, _: VaRange) {}
     fn flush_windows(self) {}
     fn largest_page(self) -> PageSize {
         PageSize::Size1G
@@ -125,11 +125,11 @@ fn aspace(count: u64) -> Aspace<Node> {
     aspace
 }
 
-const AREA: u64 = 0x10_0000_0000;
+const AREA: Va = Va(0x10_0000_0000);
 
-fn anon(at: u64) -> MmapPlan {
+fn anon(at: Va) -> MmapPlan {
     MmapPlan {
-        region: Region::new(at, at + P, Prot::READ | Prot::WRITE, Kind::Anon),
+        region: Region::new(VaRange::new(at, P), Prot::READ | Prot::WRITE, Kind::Anon),
         replace: false,
     }
 }
@@ -171,7 +171,7 @@ fn main() {
         "map_2m" => map(
             &mut tables,
             ROOT,
-            0,
+            Va(0),
             Phys(0),
             n * M2,
             options(PageSize::Size2M),
@@ -180,7 +180,7 @@ fn main() {
         "map_4k" => map(
             &mut tables,
             ROOT,
-            0,
+            Va(0),
             Phys(0),
             n * P,
             options(PageSize::Size4K),
@@ -191,7 +191,7 @@ fn main() {
                 map(
                     &mut tables,
                     ROOT,
-                    i * P,
+                    Va(i * P),
                     Phys(i * P),
                     P,
                     options(PageSize::Size4K),
@@ -203,57 +203,75 @@ fn main() {
             map(
                 &mut tables,
                 ROOT,
-                0,
+                Va(0),
                 Phys(0),
                 n * M2,
                 options(PageSize::Size2M),
             )
             .expect("room");
-            unmap(&mut tables, ROOT, 0, n * M2, |_, pa, _, _| keep(pa)).expect("room");
+            unmap(
+                &mut tables,
+                ROOT,
+                VaRange::new(Va(0), n * M2),
+                |_, pa, _, _| keep(pa),
+            )
+            .expect("room");
         }
         "map_protect_2m" => {
             map(
                 &mut tables,
                 ROOT,
-                0,
+                Va(0),
                 Phys(0),
                 n * M2,
                 options(PageSize::Size2M),
             )
             .expect("room");
-            black_box(protect(&mut tables, ROOT, 0, n * M2, Prot::READ)).expect("room");
+            black_box(protect(
+                &mut tables,
+                ROOT,
+                VaRange::new(Va(0), n * M2),
+                Prot::READ,
+            ))
+            .expect("room");
         }
         "translate" => {
-            map(&mut tables, ROOT, 0, Phys(0), M2, options(PageSize::Size4K)).expect("room");
-            (0..n).for_each(|i| keep(translate(&tables, ROOT, i % 512 * P)));
+            map(
+                &mut tables,
+                ROOT,
+                Va(0),
+                Phys(0),
+                M2,
+                options(PageSize::Size4K),
+            )
+            .expect("room");
+            (0..n).for_each(|i| keep(translate(&tables, ROOT, Va(i % 512 * P))));
         }
         "lookup_of_500" => {
             let mut regions = Regions::new(1000, |_| ()).unwrap();
             for i in 0..500 {
                 regions
                     .insert(Region::new(
-                        2 * i * P,
-                        (2 * i + 1) * P,
+                        VaRange::new(Va(2 * i * P), P),
                         Prot::READ,
                         Kind::Anon,
                     ))
                     .expect("room");
             }
-            (0..n).for_each(|i| keep(regions.lookup(i % 1000 * P)));
+            (0..n).for_each(|i| keep(regions.lookup(Va(i % 1000 * P))));
         }
         "aspace_map_unmap_4k" | "aspace_map_unmap_4k_of_1000" => {
             let mut aspace = aspace(if name.ends_with("1000") { 1000 } else { 10 });
             for _ in 0..n {
-                aspace.map(&anon(AREA - P)).expect("room");
-                aspace.unmap(AREA - P, AREA).expect("mapped");
+                aspace.map(&anon(AREA.before(P))).expect("room");
+                aspace.unmap(AREA.before(P).until(AREA)).expect("mapped");
             }
         }
         "aspace_protect_4k" => {
             let mut aspace = aspace(10);
             for i in 0..n {
                 let plan = ProtectPlan {
-                    start: AREA,
-                    end: AREA + P,
+                    range: VaRange::new(AREA, P),
                     prot: if i % 2 == 0 { Prot::READ } else { Prot::WRITE },
                     result: Ok(()),
                 };

@@ -63,19 +63,6 @@ impl PageSize {
     }
 }
 
-/// `addr` rounded down to a page boundary.
-pub const fn page_floor(addr: u64) -> u64 {
-    addr & !(PAGE_BYTES - 1)
-}
-
-/// `addr` rounded up to a page boundary; None when that wraps.
-pub const fn page_ceil(addr: u64) -> Option<u64> {
-    match addr.checked_add(PAGE_BYTES - 1) {
-        Some(sum) => Some(page_floor(sum)),
-        None => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -95,12 +82,5 @@ mod tests {
             PageSize::Size4K
         );
         assert_eq!(PageSize::largest(0, 1, PageSize::Size1G), PageSize::Size4K);
-    }
-
-    #[test]
-    fn rounding_up_reports_the_wrap() {
-        assert_eq!(page_ceil(1), Some(4096));
-        assert_eq!(page_ceil(0), Some(0));
-        assert_eq!(page_ceil(u64::MAX), None);
     }
 }

@@ -8,6 +8,7 @@
 mod tests;
 
 use abi::Errno;
+use abi::addr::{Va, VaRange};
 use abi::map::{PAGE, USER_TOP};
 use alloc::vec::Vec;
 
@@ -117,8 +118,7 @@ impl<T> Numbered<T> {
 /// A range of a process's addresses that others may get permits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Segment {
-    start: u64,
-    len_bytes: u64,
+    range: VaRange,
     /// Permission bits as a file's: which users may read and write.
     mode: u32,
 }
@@ -141,21 +141,20 @@ impl Segment {
     ///
     /// # Errors
     /// EINVAL: no whole pages, beyond the program's memory, or another kind of permission.
-    pub fn new(start: u64, len_bytes: u64, kind: u32, mode: u64) -> Result<Segment, Errno> {
-        let room = USER_TOP.checked_sub(start).ok_or(Errno::EINVAL)?;
+    pub fn new(start: Va, len_bytes: u64, kind: u32, mode: u64) -> Result<Segment, Errno> {
+        let room = USER_TOP.checked_sub(start.0).ok_or(Errno::EINVAL)?;
         let len_bytes = if len_bytes == u64::MAX {
             room
         } else {
             len_bytes
         };
         let in_place = len_bytes != 0 && len_bytes <= room;
-        let aligned = (start | len_bytes).is_multiple_of(PAGE);
+        let aligned = start.is_aligned(PAGE) && len_bytes.is_multiple_of(PAGE);
         if kind != BY_MODE || mode & !0o777 != 0 || !in_place || !aligned {
             return Err(Errno::EINVAL);
         }
         Ok(Segment {
-            start,
-            len_bytes,
+            range: VaRange::new(start, len_bytes),
             mode: mode as u32,
         })
     }
@@ -164,14 +163,14 @@ impl Segment {
     ///
     /// # Errors
     /// EINVAL: not at a page's beginning, nothing, or beyond the end.
-    pub fn part(&self, offset: u64, len_bytes: u64) -> Result<u64, Errno> {
+    pub fn part(&self, offset: u64, len_bytes: u64) -> Result<Va, Errno> {
         let pages = len_bytes.checked_next_multiple_of(PAGE);
         let end = pages.and_then(|len_bytes| offset.checked_add(len_bytes));
-        let fits = end.is_some_and(|end| end <= self.len_bytes);
+        let fits = end.is_some_and(|end| end <= self.range.len_bytes());
         if !offset.is_multiple_of(PAGE) || len_bytes == 0 || !fits {
             return Err(Errno::EINVAL);
         }
-        Ok(self.start + offset)
+        Ok(self.range.start + offset)
     }
 
     /// Whether `who` gets a permit to access it so (ipcperms, ipc/util.c).

@@ -1,11 +1,11 @@
-//! Addresses as types: physical and user-virtual numbers must not be mixed up.
+//! Addresses as types: physical and user-virtual numbers must not be mixed up, nor a program's word with an address that was checked.
 
-pub use abi::addr::{Phys, PhysRange};
+pub use abi::addr::{Phys, PhysRange, Va, VaRange};
 use abi::map;
 use core::fmt;
 
-/// A user-virtual address: an allegation of a program. Made through [`User::range`] it is known to lie with its length below
-/// [`map::WINDOW_TOP`], which proves nothing about what is mapped there.
+/// A user-virtual address that a program alleges. Made through [`User::range`] it is known, as a [`Va`] is not, to lie with its
+/// length below [`map::WINDOW_TOP`], which proves nothing about what is mapped there.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
 pub struct User(u64);

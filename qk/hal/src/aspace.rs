@@ -3,7 +3,7 @@
 //! Walking user page tables is pure logic in `qk/core`, changing them is `tables`; here is only what needs instructions, and the one
 //! thing all address spaces share: the kernel half (PML4 slots 256..=511), fixed at boot, so it is copied once per root and never again.
 
-use crate::addr::Phys;
+use crate::addr::{Phys, Va, VaRange};
 use crate::cpu::local::local;
 use crate::tables;
 use abi::map;
@@ -57,23 +57,23 @@ pub(crate) fn check_root(root: Phys) {
 /// Pages up to which dropping translations one by one beats dropping all: Linux's tlb_single_page_flush_ceiling.
 const SINGLE_PAGES: u64 = 32;
 
-/// Drops this CPU's translations of `start .. end`, and what it caches of the tables that lead there.
-pub fn flush(start: u64, end: u64) {
-    if (end - start) / map::PAGE > SINGLE_PAGES {
+/// Drops this CPU's translations of `range`, and what it caches of the tables that lead there.
+pub fn flush(range: VaRange) {
+    if range.len_bytes() / map::PAGE > SINGLE_PAGES {
         flush_all();
     } else {
         // BOUND: SINGLE_PAGES.
-        (start..end)
+        (range.start.0..range.end.0)
             .step_by(map::PAGE as usize)
-            .for_each(flush_page);
+            .for_each(|at| flush_page(Va(at)));
     }
 }
 
 /// Drops this CPU's translation of the page at `va`, and what it caches of the tables that lead there (Intel SDM vol. 3
 /// §4.10.4.1; AMD APM vol. 2 §5.5.2, with EFER.TCE clear).
-fn flush_page(va: u64) {
+fn flush_page(va: Va) {
     // SAFETY: 1. Forgetting a translation is harmless: the tables still say what may be seen (rule 6).
-    unsafe { asm!("invlpg [{}]", in(reg) va, options(nostack, preserves_flags)) };
+    unsafe { asm!("invlpg [{}]", in(reg) va.0, options(nostack, preserves_flags)) };
 }
 
 /// Drops all of this CPU's translations (no global pages exist).

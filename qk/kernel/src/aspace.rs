@@ -1,7 +1,7 @@
 //! Address spaces on this machine: `qk_core::aspace` over pool memory, CR3 and the rank's region log.
 
 use abi::control::HostOp;
-use hal::addr::Phys;
+use hal::addr::{Phys, VaRange};
 use qk_core::aspace::Machine;
 use qk_core::page::PageSize;
 use qk_core::paging::Table;
@@ -143,13 +143,13 @@ impl Machine for Owner {
         hal::mem::rewrite(pa, abi::map::PAGE);
     }
 
-    fn flush(self, start: u64, end: u64) {
+    fn flush(self, range: VaRange) {
         match self.0 {
             Some(rank) => {
                 rank.root().removed();
-                shootdown::flush(rank.shootdown(), start, end);
+                shootdown::flush(rank.shootdown(), range);
             }
-            None => hal::aspace::flush(start, end),
+            None => hal::aspace::flush(range),
         }
     }
 

@@ -10,6 +10,7 @@ use abi::control::{Control, CoreWords, Event, HostOp, JobInfo, RankInfo};
 use abi::map::USER_TOP;
 use abi::rlimit;
 use arrayvec::ArrayVec;
+use hal::addr::Va;
 use hal::traps::UserFrame;
 use qk_core::sched::CoreSet;
 use qk_core::signals::Signal;
@@ -125,7 +126,7 @@ fn host_call(rank: &'static Rank, op: u64, args: [u64; 3]) -> Result<u64, Errno>
             .filter(|end| *end <= USER_TOP)
             .ok_or(Errno::EFAULT)?;
         rank.with_aspace(|aspace| {
-            aspace.mark_dirty(args[0], end);
+            aspace.mark_dirty(Va(args[0]).until(Va(end)));
             Ok(())
         })?;
     }
@@ -156,7 +157,7 @@ fn rank_start(
         return Err(Errno::EINVAL);
     }
     let root = rank.with_aspace(|aspace| {
-        aspace.set_heap(heap);
+        aspace.set_heap(Va(heap));
         Ok(aspace.root())
     })?;
     let features = hal::cpu::feature_words();

@@ -7,6 +7,7 @@
 use abi::Errno;
 use abi::control::HostOp;
 use abi::rlimit;
+use hal::addr::Va;
 use hal::traps::UserFrame;
 use qk_core::regions::{Region, RegionFlags};
 use qk_core::signals::SigInfo;
@@ -70,18 +71,19 @@ pub fn note_signal(thread: &Thread, info: &SigInfo) {
 
 /// Has the core of a rank written, of which `thread` was the last to end. Says whether there is one.
 pub fn write(thread: &'static Thread) -> bool {
-    let mut at = 0;
+    let mut at = Va(0);
     // POINT: regions::list::next
     while let Ok(Some(region)) = left_out(thread.rank(), at) {
-        let _ = ship::host_op(thread, HostOp::LeaveOut, [region.start, region.end]);
+        let _ = ship::host_op(thread, HostOp::LeaveOut, [region.start.0, region.end.0]);
         at = region.end;
     }
     ship::host_op(thread, HostOp::WriteCore, []) == Ok(1)
 }
 
 /// The first region from `at` on that is to be left out.
-fn left_out(rank: &Rank, at: u64) -> Result<Option<Region>, Errno> {
+fn left_out(rank: &Rank, at: Va) -> Result<Option<Region>, Errno> {
     let is_left_out = |region: &Region| region.flags.contains(RegionFlags::DONT_DUMP);
+    let behind = at.until(Va(u64::MAX));
     // POINT: regions::list::next
-    rank.with_aspace(|aspace| Ok(aspace.regions().iter_range(at, u64::MAX).find(is_left_out)))
+    rank.with_aspace(|aspace| Ok(aspace.regions().iter_range(behind).find(is_left_out)))
 }

@@ -1,6 +1,7 @@
 //! Exceptions and interrupts.
 
 use abi::map::in_window;
+use hal::addr::Va;
 use hal::traps::{Trap, UserFrame};
 use hal::vectors::{VEC_DOORBELL, VEC_TIMER, VEC_TLB, VEC_WAKE};
 use qk_core::paging::{self, WindowFault};
@@ -92,12 +93,13 @@ fn fetched(
 
 /// Whether memory behind the end of a shared file is there by now: the file has grown.
 fn grown(thread: &'static Thread, trap: Trap) -> bool {
-    shared::grow(thread, trap.cr2, |prot| paging::allows(prot, trap.error))
+    let at = Va(trap.cr2);
+    shared::grow(thread, at, |prot| paging::allows(prot, trap.error))
 }
 
 /// Linux's signal, code and address for an exception (arch/x86/kernel/traps.c, arch/x86/mm/fault.c).
 fn info(rank: &Rank, frame: &UserFrame, trap: Trap) -> SigInfo {
-    let here = frame.rip();
+    let here = Va(frame.rip());
     match trap.vector {
         vector::DIVIDE => SigInfo::fault(Signal::FPE, si::FPE_INTDIV, here),
         vector::DEBUG => SigInfo::fault(Signal::TRAP, si::TRAP_TRACE, here),
@@ -107,7 +109,7 @@ fn info(rank: &Rank, frame: &UserFrame, trap: Trap) -> SigInfo {
         vector::X87 | vector::SIMD => {
             SigInfo::fault(Signal::FPE, hal::task::fpu_error_code(trap.vector), here)
         }
-        vector::ALIGNMENT => SigInfo::fault(Signal::BUS, si::BUS_ADRALN, 0),
+        vector::ALIGNMENT => SigInfo::fault(Signal::BUS, si::BUS_ADRALN, Va(0)),
         vector::SEGMENT | vector::STACK => SigInfo::new(Signal::BUS, code::KERNEL),
         vector::PAGE => page_fault(rank, trap),
         _ => SigInfo::new(Signal::SEGV, code::KERNEL),
@@ -117,19 +119,20 @@ fn info(rank: &Rank, frame: &UserFrame, trap: Trap) -> SigInfo {
 /// Nothing is ever paged in: a page fault is an access that is not allowed, or to what is not mapped, or behind the end of
 /// a mapped file.
 fn page_fault(rank: &Rank, trap: Trap) -> SigInfo {
-    let mapped = rank.with_aspace(|aspace| Ok(aspace.regions().lookup(trap.cr2).copied()));
+    let at = Va(trap.cr2);
+    let mapped = rank.with_aspace(|aspace| Ok(aspace.regions().lookup(at).copied()));
     let mapped = mapped.ok().flatten();
     if let Some(region) = mapped
         && region.flags.contains(RegionFlags::PAST_END)
         && paging::allows(region.prot, trap.error)
     {
-        return SigInfo::fault(Signal::BUS, si::BUS_ADRERR, trap.cr2);
+        return SigInfo::fault(Signal::BUS, si::BUS_ADRERR, at);
     }
     let code = match mapped {
         Some(region) if region.prot != Prot::all() => si::SEGV_ACCERR,
         Some(_) | None => si::SEGV_MAPERR,
     };
-    SigInfo::fault(Signal::SEGV, code, trap.cr2)
+    SigInfo::fault(Signal::SEGV, code, at)
 }
 
 /// A page fault in a window: SIGSEGV, unless the access is allowed by now. One look at what the owner has there decides all of it.
@@ -140,7 +143,8 @@ fn by_window(thread: &Thread, trap: Trap) {
         WindowFault::Unmapped => si::SEGV_MAPERR,
         WindowFault::Denied => si::SEGV_ACCERR,
     };
-    raise(thread, trap, SigInfo::fault(Signal::SEGV, code, trap.cr2));
+    let info = SigInfo::fault(Signal::SEGV, code, Va(trap.cr2));
+    raise(thread, trap, info);
 }
 
 /// A device interrupt or an IPI, from ring 3 or out of a halt or an interrupt window. `DEBUG`: ranks may be debugged.

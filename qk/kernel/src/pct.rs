@@ -8,7 +8,7 @@ use abi::image::{HEAD_BYTES, Image};
 use abi::map::STACK_TOP;
 use alloc::format;
 use alloc::string::String;
-use hal::addr::PhysRange;
+use hal::addr::{PhysRange, Va, VaRange};
 use hal::sync::Once;
 use hal::traps::{Trap, UserFrame};
 use qk_core::aspace::Memory;
@@ -52,20 +52,24 @@ pub fn load(
     let mut aspace = Aspace::new(Owner(None), memory, REGIONS, PIECES).ok_or("PCT: no memory")?;
     // BOUND: before the first program.
     for segment in image.segments() {
-        let (start, end) = (segment.first_page(), segment.end_page());
-        map(&mut aspace, start, end, prot(segment.prot))?;
+        let pages = Va(segment.first_page()).until(Va(segment.end_page()));
+        map(&mut aspace, pages, prot(segment.prot))?;
         let from = initrd.start + segment.file_offset;
         aspace
-            .each_page(segment.vaddr, segment.file_bytes, true, |pa, done, step| {
-                hal::mem::copy(pa, from + done, step);
-                Ok(())
-            })
+            .each_page(
+                Va(segment.vaddr),
+                segment.file_bytes,
+                true,
+                |pa, done, step| {
+                    hal::mem::copy(pa, from + done, step);
+                    Ok(())
+                },
+            )
             .map_err(|_| "PCT: segment not mapped")?;
     }
     map(
         &mut aspace,
-        STACK_TOP - STACK_BYTES,
-        STACK_TOP,
+        VaRange::new(Va(STACK_TOP - STACK_BYTES), STACK_BYTES),
         Prot::READ | Prot::WRITE,
     )?;
     let task = sched::pct();
@@ -81,10 +85,10 @@ fn prot(bits: u64) -> Prot {
     Prot::from_bits_truncate(bits as u8)
 }
 
-fn map(aspace: &mut Aspace, start: u64, end: u64, prot: Prot) -> Result<(), String> {
+fn map(aspace: &mut Aspace, range: VaRange, prot: Prot) -> Result<(), String> {
     let region = Region {
         flags: RegionFlags::SMALL_PAGES,
-        ..Region::new(start, end, prot, Kind::Image)
+        ..Region::new(range, prot, Kind::Image)
     };
     aspace
         .map_new(region)

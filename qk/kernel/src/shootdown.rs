@@ -10,6 +10,7 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
+use hal::addr::{Va, VaRange};
 use hal::cpu::PerCpu;
 use hal::vectors::VEC_TLB;
 use qk_core::sched::{AtomicCoreSet, CoreSet};
@@ -79,30 +80,30 @@ pub fn enter(rank: &'static Shootdown) {
     rank.asked.remove(here);
 }
 
-/// Drops translations of `start .. end` on every core that is in `rank`. The caller holds the rank's address space, so there
+/// Drops translations of `range` on every core that is in `rank`. The caller holds the rank's address space, so there
 /// is one at a time.
-pub fn flush(rank: &Shootdown, start: u64, end: u64) {
-    hal::aspace::flush(start, end);
-    ask(rank, start, end);
+pub fn flush(rank: &Shootdown, range: VaRange) {
+    hal::aspace::flush(range);
+    ask(rank, range);
 }
 
 /// Has every other core that is in `rank` enter the kernel, and with it order its memory accesses.
 pub fn barrier(rank: &Shootdown) {
-    ask(rank, 0, 0);
+    ask(rank, VaRange::default());
 }
 
 #[inline]
-fn ask(rank: &Shootdown, start: u64, end: u64) {
+fn ask(rank: &Shootdown, range: VaRange) {
     if rank.inside.has_other_than(hal::cpu::id()) {
-        ask_others(rank, start, end);
+        ask_others(rank, range);
     }
 }
 
-fn ask_others(rank: &Shootdown, start: u64, end: u64) {
+fn ask_others(rank: &Shootdown, range: VaRange) {
     let mut others = rank.inside.load();
     others.remove(hal::cpu::id());
-    rank.range[0].store(start, Ordering::Relaxed);
-    rank.range[1].store(end, Ordering::Relaxed);
+    rank.range[0].store(range.start.0, Ordering::Relaxed);
+    rank.range[1].store(range.end.0, Ordering::Relaxed);
     rank.asked.store(others);
     // BOUND: the cores.
     for cpu in others.iter() {
@@ -167,8 +168,8 @@ pub fn asked() {
     if let Some(rank) = LOADED.get()
         && rank.asked.contains(here)
     {
-        let [start, end] = [0, 1].map(|i| rank.range[i].load(Ordering::Relaxed));
-        hal::aspace::flush(start, end);
+        let [start, end] = [0, 1].map(|i| Va(rank.range[i].load(Ordering::Relaxed)));
+        hal::aspace::flush(start.until(end));
         rank.asked.remove(here);
     }
 }

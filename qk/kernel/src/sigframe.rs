@@ -6,6 +6,7 @@
 use core::mem::MaybeUninit;
 
 use abi::Errno;
+use hal::addr::Va;
 use hal::traps::UserFrame;
 use qk_core::signals::{Action, AltStack, SigInfo, SigSet, Signal, code, sa};
 
@@ -55,16 +56,17 @@ pub fn push(
     let mut guard = this.signals();
     let Own { thread, trap } = &mut *guard;
     let onstack = action.flags & sa::ONSTACK != 0;
-    let top = thread.altstack.frame_top(frame.rsp, onstack);
+    let sp = Va(frame.rsp);
+    let top = thread.altstack.frame_top(sp, onstack).0;
     let fpu_bytes = hal::task::fpu_state_size() as u64;
     let fpu = top.wrapping_sub(fpu_bytes) & !(FPU_ALIGN - 1);
     // The handler is entered as if called: its return address at a multiple of 16 less 8.
     let at = (fpu.wrapping_sub(FRAME_BYTES) & !15).wrapping_sub(8);
-    if thread.altstack.overflows(frame.rsp, at, onstack) || action.flags & sa::RESTORER == 0 {
+    if thread.altstack.overflows(sp, Va(at), onstack) || action.flags & sa::RESTORER == 0 {
         return Err(Errno::EFAULT);
     }
-    let stack = thread.altstack.report(frame.rsp);
-    let stack = [stack.base, u64::from(stack.flags), stack.size_bytes];
+    let stack = thread.altstack.report(sp);
+    let stack = [stack.base.0, u64::from(stack.flags), stack.size_bytes];
     let trap = [trap.error, u64::from(trap.vector), restore.0, trap.cr2];
     put_words(at, &words(frame, info, action.restorer, stack, trap, fpu))?;
     hal::task::save_fpu_to_user(user(fpu, fpu_bytes)?).map_err(|_| Errno::EFAULT)?;
@@ -161,14 +163,14 @@ pub fn pop(this: &Thread, frame: &mut UserFrame) -> Result<(), Errno> {
         signal::change_mask(this, |own| own.set_blocked(mask));
     })?;
     let stack = AltStack {
-        base: *base,
+        base: Va(*base),
         flags: *flags as u32,
         size_bytes: *size_bytes,
     };
     signal::change_mask(this, |own| {
         own.set_blocked(mask);
         // Linux ignores a stack that cannot be restored (restore_altstack).
-        let _ = own.altstack.set(stack, frame.rsp, 0);
+        let _ = own.altstack.set(stack, Va(frame.rsp), 0);
     });
     Ok(())
 }

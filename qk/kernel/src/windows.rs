@@ -13,7 +13,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use abi::map::{USER_TOP, in_window};
 use alloc::vec::Vec;
-use hal::addr::Phys;
+use hal::addr::{Phys, Va};
 use hal::sync::Once;
 use hal::tables;
 use qk_core::paging::entry::{Entry, Level};
@@ -240,7 +240,7 @@ impl Rank {
     /// the same level for ever. `None`: nothing is mapped there, or the rank has no windows.
     pub fn peek_translation(&self, addr: u64) -> Option<Translation> {
         let root = self.root().shown().filter(|_| addr < USER_TOP)?;
-        paging::translate(&Walk, root, addr)
+        paging::translate(&Walk, root, Va(addr))
     }
 }
 

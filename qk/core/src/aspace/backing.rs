@@ -5,7 +5,7 @@ use crate::frames::{Frame, Place};
 use crate::page::{PAGE_BYTES, PageSize};
 use crate::paging::{self, Extent, MapOptions, Stretch};
 use crate::regions::Prot;
-use abi::addr::Phys;
+use abi::addr::{Phys, Va, VaRange};
 
 /// Work of taking and mapping a run of frames.
 const FILL_WORK: u32 = 600;
@@ -22,11 +22,11 @@ pub(super) struct Taken {
 }
 
 impl<M: Machine> Aspace<M> {
-    /// Sets tables aside for borders at `start` and `end`.
-    pub(super) fn reserve_tables(&mut self, start: u64, end: u64) -> Result<(), OutOfMemory> {
+    /// Sets tables aside for borders at start and end of `range`.
+    pub(super) fn reserve_tables(&mut self, range: VaRange) -> Result<(), OutOfMemory> {
         self.or_sync(|aspace| {
             let (mut tables, root) = aspace.tables();
-            tables.reserve(root, start, end).then_some(())
+            tables.reserve(root, range).then_some(())
         })
     }
 
@@ -50,13 +50,13 @@ impl<M: Machine> Aspace<M> {
         }
     }
 
-    /// Bytes of `start .. end` that have no frame.
-    pub(super) fn vacant_bytes(&mut self, start: u64, end: u64) -> u64 {
+    /// Bytes of `range` that have no frame.
+    pub(super) fn vacant_bytes(&mut self, range: VaRange) -> u64 {
         let (tables, root) = self.tables();
-        let (mut at, mut bytes) = (start, 0);
+        let (mut at, mut bytes) = (range.start, 0);
         // POINT: paging::report::stretch
-        while at < end {
-            let stretch = paging::stretch(&tables, root, at, end);
+        while at < range.end {
+            let stretch = paging::stretch(&tables, root, at, range.end);
             if !stretch.mapped {
                 bytes += stretch.end - at;
             }
@@ -65,19 +65,18 @@ impl<M: Machine> Aspace<M> {
         bytes
     }
 
-    /// Backs every page of `start .. end` that has no frame yet, with the largest pages up to `max`. Pages that have one keep it.
+    /// Backs every page of `range` that has no frame yet, with the largest pages up to `max`. Pages that have one keep it.
     ///
     /// # Errors
     /// [`OutOfMemory`]; some pages may have been backed.
     pub(super) fn back(
         &mut self,
-        start: u64,
-        end: u64,
+        range: VaRange,
         prot: Prot,
         max: PageSize,
     ) -> Result<(), OutOfMemory> {
         self.reclaim();
-        let mut at = start;
+        let VaRange { start: mut at, end } = range;
         // POINT: paging::report::stretch
         while at < end {
             let (tables, root) = self.tables();
@@ -88,57 +87,52 @@ impl<M: Machine> Aspace<M> {
                 // Of a hole that goes on in the next table all at once: it may have room for larger pages.
                 let next = self.hole_end(next, end);
                 let place = self.behind(at);
-                self.fill(at, next, prot, max, place)?;
+                self.fill(at.until(next), prot, max, place)?;
                 at = next;
             }
         }
         Ok(())
     }
 
-    /// Backs `start .. end` as [`Self::back`], and logs it, or leaves it as it was. It is wholly vacant, and no region's.
+    /// Backs `range` as [`Self::back`], and logs it, or leaves it as it was. It is wholly vacant, and no region's.
     ///
     /// # Errors
     /// [`OutOfMemory`].
     pub(super) fn back_new(
         &mut self,
-        start: u64,
-        end: u64,
+        range: VaRange,
         prot: Prot,
         max: PageSize,
     ) -> Result<(), OutOfMemory> {
-        self.check_free(end - start)?;
+        self.check_free(range.len_bytes())?;
         self.reclaim();
-        let place = self.newest.place(start, end);
-        let filled = self.fill(start, end, prot, max, place);
+        let place = self.newest.place(range);
+        let filled = self.fill(range, prot, max, place);
         match filled {
-            Ok(pa) => self.newest.note(start, end, pa),
-            Err(_) => self.take_back(start, end),
+            Ok(pa) => self.newest.note(range, pa),
+            Err(_) => self.take_back(range),
         }
         filled.map(|_| ())
     }
 
-    /// Takes back the frames of `start .. end`, which the proxy may have mapped. Recorded first: what is unmapped is retired up to
+    /// Takes back the frames of `range`, which the proxy may have mapped. Recorded first: what is unmapped is retired up to
     /// this record. Tables for splits at the borders are reserved.
-    pub(super) fn take_back(&mut self, start: u64, end: u64) {
-        self.publish_hole(start, end);
-        self.take_out(start, end);
+    pub(super) fn take_back(&mut self, range: VaRange) {
+        self.publish_hole(range);
+        self.take_out(range);
     }
 
-    /// Takes the frames of `start .. end` out of the page tables. Tables for splits at the borders are reserved, and the log
+    /// Takes the frames of `range` out of the page tables. Tables for splits at the borders are reserved, and the log
     /// has the change.
-    pub(super) fn take_out(&mut self, start: u64, end: u64) {
+    pub(super) fn take_out(&mut self, range: VaRange) {
         let written = self.machine.is_written();
         let (mut tables, root) = self.tables_for(Purpose::Borders);
-        paging::unmap(
-            &mut tables,
-            root,
-            start,
-            end,
-            |tables, pa, len_bytes, dirty| tables.retire(pa, len_bytes, !dirty && !written),
-        )
+        paging::unmap(&mut tables, root, range, |tables, pa, len_bytes, dirty| {
+            tables.retire(pa, len_bytes, !dirty && !written)
+        })
         .expect("tables for the borders are reserved");
         self.leases.begin(self.machine);
-        self.flush(start, end);
+        self.flush(range);
     }
 
     /// Takes back frames that the proxy has let go.
@@ -168,7 +162,7 @@ impl<M: Machine> Aspace<M> {
     }
 
     /// End of the vacant stretch that goes on at `at`.
-    fn hole_end(&mut self, at: u64, end: u64) -> u64 {
+    fn hole_end(&mut self, at: Va, end: Va) -> Va {
         let (tables, root) = self.tables();
         let mut at = at;
         // POINT: paging::report::stretch
@@ -184,12 +178,11 @@ impl<M: Machine> Aspace<M> {
         at
     }
 
-    /// Maps fresh zeroed frames at `start .. end`, where nothing is mapped, the first at `place` if they can be, and logs
+    /// Maps fresh zeroed frames at `range`, where nothing is mapped, the first at `place` if they can be, and logs
     /// those with an access, in as few pieces as they have. Returns the address of the first, and behind the last.
     fn fill(
         &mut self,
-        start: u64,
-        end: u64,
+        range: VaRange,
         prot: Prot,
         max: PageSize,
         mut place: Place,
@@ -198,7 +191,7 @@ impl<M: Machine> Aspace<M> {
         self.add_pieces(2)?;
         let mut first = None;
         let mut piece = Extent {
-            va: start,
+            va: range.start,
             pa: Phys(0),
             len_bytes: 0,
             prot,
@@ -207,10 +200,11 @@ impl<M: Machine> Aspace<M> {
         loop {
             let at = piece.va + piece.len_bytes;
             let end_pa = piece.pa + piece.len_bytes;
-            let taken = self.or_sync(|aspace| aspace.fill_front(at, end, fresh(prot, max), place));
+            let taken = self
+                .or_sync(|aspace| aspace.fill_front(at.until(range.end), fresh(prot, max), place));
             let (pa, len_bytes) = taken?;
             if pa != end_pa {
-                if at > start {
+                if at > range.start {
                     self.show(&piece);
                     self.add_pieces(1)?;
                     first = first.or(Some(piece.pa));
@@ -219,7 +213,7 @@ impl<M: Machine> Aspace<M> {
             }
             piece.len_bytes += len_bytes;
             let end_pa = piece.pa + piece.len_bytes;
-            if piece.va + piece.len_bytes == end {
+            if piece.va + piece.len_bytes == range.end {
                 self.show(&piece);
                 return Ok([first.unwrap_or(piece.pa), end_pa]);
             }
@@ -234,25 +228,25 @@ impl<M: Machine> Aspace<M> {
         }
     }
 
-    /// Maps fresh frames at the front of `start .. end`: their address and length. `None`: no frame, or no table.
+    /// Maps fresh frames at the front of `range`: their address and length. `None`: no frame, or no table.
     fn fill_front(
         &mut self,
-        start: u64,
-        end: u64,
+        range: VaRange,
         options: MapOptions,
         place: Place,
     ) -> Option<(Phys, u64)> {
-        let taken = self.take(start, end - start, options.max, place)?;
+        let taken = self.take(range, options.max, place)?;
         let Taken { pa, len_bytes, .. } = taken;
         if !taken.zero {
             self.machine.zero(pa, len_bytes);
         }
         M::point(FILL_WORK);
-        self.renew(start, start + len_bytes);
+        let front = VaRange::new(range.start, len_bytes);
+        self.renew(front);
         let (mut tables, root) = self.tables();
-        if paging::map(&mut tables, root, start, pa, len_bytes, options).is_err() {
+        if paging::map(&mut tables, root, front.start, pa, len_bytes, options).is_err() {
             // Some of it may have been mapped until a table was missing, and another thread or a peer may have used that.
-            self.flush(start, start + len_bytes);
+            self.flush(front);
             self.frames
                 .free_range(pa, len_bytes, false)
                 .expect("a frame just allocated can be freed");
@@ -261,16 +255,11 @@ impl<M: Machine> Aspace<M> {
         Some((pa, len_bytes))
     }
 
-    /// Frames for the front of `va .. va + len_bytes`.
+    /// Frames for the front of `range`.
     #[inline(always)] // It is on the way of each small mapping.
-    pub(super) fn take(
-        &mut self,
-        va: u64,
-        len_bytes: u64,
-        max: PageSize,
-        place: Place,
-    ) -> Option<Taken> {
-        let mut size = PageSize::largest(va, len_bytes, max);
+    pub(super) fn take(&mut self, range: VaRange, max: PageSize, place: Place) -> Option<Taken> {
+        let (va, len_bytes) = (range.start, range.len_bytes());
+        let mut size = PageSize::largest(va.0, len_bytes, max);
         // BOUND: the sizes of pages.
         while size != PageSize::Size4K {
             let frame = match place {
@@ -318,6 +307,6 @@ impl<M: Machine> Aspace<M> {
 }
 
 /// Bytes from `va` up to the next address where a page of `size` may start.
-fn up_to(va: u64, size: PageSize) -> u64 {
-    size.bytes() - va % size.bytes()
+fn up_to(va: Va, size: PageSize) -> u64 {
+    size.bytes() - (va - va.align_down(size.bytes()))
 }

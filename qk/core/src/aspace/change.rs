@@ -6,7 +6,7 @@ use crate::page::{PAGE_BYTES, PageSize};
 use crate::paging::{self, Extent, MapOptions};
 use crate::regions::{Backing, Kind, Prot, Region, RegionFlags};
 use abi::Errno;
-use abi::addr::Phys;
+use abi::addr::{Phys, Va, VaRange};
 use abi::map::{STACK_TOP, USER_BASE, USER_TOP};
 
 /// Work of a search in the region map, in instructions.
@@ -32,17 +32,17 @@ impl<M: Machine> Aspace<M> {
     /// [`Unfinished::Owes`]. ENOMEM, with nothing changed.
     #[inline(never)]
     fn make_vacant(&mut self, region: &Region) -> Result<(), Unfinished> {
-        let (start, end) = (region.start, region.end);
+        let range = region.range();
         // Where nothing is mapped there is nothing that peers have seen.
-        if self.regions.is_vacant(start, end) {
+        if self.regions.is_vacant(range) {
             return Ok(());
         }
         if region.is_backed() {
             // What lies there comes back first, to whom it belongs.
-            let others = self.vacant_bytes(start, end) + self.lent_bytes(start, end);
+            let others = self.vacant_bytes(range) + self.lent_bytes(range);
             self.check_free(others)?;
         }
-        self.unmap(start, end)
+        self.unmap(range)
     }
 
     /// Makes a mapping of zeros where nothing is mapped.
@@ -53,7 +53,7 @@ impl<M: Machine> Aspace<M> {
         debug_assert_eq!(region.backing(), Backing::Own);
         if region.is_backed() {
             let max = self.max_page(&region);
-            self.back_new(region.start, region.end, region.prot, max)?;
+            self.back_new(region.range(), region.prot, max)?;
             self.note_code(region.prot);
         }
         self.add_region(region)
@@ -65,11 +65,11 @@ impl<M: Machine> Aspace<M> {
     /// ENOMEM, EEXIST.
     pub fn map_foreign(&mut self, region: Region, pa: Phys) -> Result<(), Errno> {
         debug_assert_eq!(region.backing(), Backing::Foreign);
-        if !self.regions.is_vacant(region.start, region.end) {
+        if !self.regions.is_vacant(region.range()) {
             return Err(Errno::EEXIST);
         }
         self.note_cut();
-        self.renew(region.start, region.end);
+        self.renew(region.range());
         let (mut tables, root) = self.tables();
         let options = MapOptions {
             prot: Prot::READ,
@@ -92,31 +92,31 @@ impl<M: Machine> Aspace<M> {
     pub(super) fn add_region(&mut self, region: Region) -> Result<(), Errno> {
         let added = self.regions.insert(region);
         if added.is_err() {
-            self.take_back(region.start, region.end);
+            self.take_back(region.range());
         }
         added.map_err(|_| Errno::ENOMEM)
     }
 
-    /// Unmaps `start .. end`, whatever it shows; holes are allowed.
+    /// Unmaps `range`, whatever it shows; holes are allowed.
     ///
     /// # Errors
     /// [`Unfinished::Owes`]. ENOMEM, when a region or a large page would have to be cut in two and there is no room.
     #[inline]
-    pub fn unmap(&mut self, start: u64, end: u64) -> Result<(), Unfinished> {
-        self.evict(start, end)?;
-        Ok(self.remove(start, end)?)
+    pub fn unmap(&mut self, range: VaRange) -> Result<(), Unfinished> {
+        self.evict(range)?;
+        Ok(self.remove(range)?)
     }
 
-    /// Removes `start .. end`, of which nothing is lent, or what is lent is put on a receipt.
+    /// Removes `range`, of which nothing is lent, or what is lent is put on a receipt.
     ///
     /// # Errors
     /// ENOMEM, with nothing changed, when a region or a large page would have to be cut in two and there is no room.
-    pub(super) fn remove(&mut self, start: u64, end: u64) -> Result<(), Errno> {
+    pub(super) fn remove(&mut self, range: VaRange) -> Result<(), Errno> {
         self.reclaim();
-        self.reserve_tables(start, end)?;
-        self.regions.remove(start, end).map_err(|_| Errno::ENOMEM)?;
+        self.reserve_tables(range)?;
+        self.regions.remove(range).map_err(|_| Errno::ENOMEM)?;
         self.note_cut();
-        self.take_back(start, end);
+        self.take_back(range);
         Ok(())
     }
 
@@ -126,9 +126,9 @@ impl<M: Machine> Aspace<M> {
     /// # Errors
     /// [`Unfinished::Owes`]; no other, unless the map of regions is broken.
     pub fn clear(&mut self) -> Result<(), Unfinished> {
-        self.unmap(USER_BASE, USER_TOP)?;
-        self.heap = (0, 0);
-        self.mmap_top = STACK_TOP;
+        self.unmap(Va(USER_BASE).until(Va(USER_TOP)))?;
+        self.heap = (Va(0), Va(0));
+        self.mmap_top = Va(STACK_TOP);
         self.new_flags = RegionFlags::empty();
         self.writable_code = false;
         self.text_ends = TextEnds::NONE;
@@ -144,7 +144,7 @@ impl<M: Machine> Aspace<M> {
     #[inline(always)]
     pub fn protect(&mut self, plan: &ProtectPlan) -> Result<(), Unfinished> {
         if plan.prot.contains(Prot::WRITE) {
-            self.own(plan.start, plan.end)?;
+            self.own(plan.range)?;
         }
         Ok(self.change_access(plan)?)
     }
@@ -155,41 +155,39 @@ impl<M: Machine> Aspace<M> {
     /// ENOMEM, with no access changed; what the plan says.
     #[inline(never)]
     fn change_access(&mut self, plan: &ProtectPlan) -> Result<(), Errno> {
-        let ProtectPlan {
-            start, end, prot, ..
-        } = *plan;
-        if start < end {
-            self.reserve_tables(start, end)?;
+        let ProtectPlan { range, prot, .. } = *plan;
+        if !range.is_empty() {
+            self.reserve_tables(range)?;
             if !prot.is_empty() {
-                self.commit(start, end)?;
+                self.commit(range)?;
             }
             self.regions
-                .protect(start, end, prot)
+                .protect(range, prot)
                 .map_err(|_| Errno::ENOMEM)?;
             let (mut tables, root) = self.tables_for(Purpose::Borders);
-            let stale = paging::protect(&mut tables, root, start, end, prot)
+            let stale = paging::protect(&mut tables, root, range, prot)
                 .expect("tables for the borders are reserved");
             if stale {
-                self.flush_rights(start, end);
+                self.flush_rights(range);
             }
             self.note_cut();
             self.note_code(prot);
             if prot.contains(Prot::EXEC) {
-                self.renew_code(start, end);
+                self.renew_code(range);
             }
-            self.publish(start, end);
+            self.publish(range);
         }
         plan.result
     }
 
-    /// Gives every page of the reservations in `start .. end` a frame, without access as yet.
+    /// Gives every page of the reservations in `range` a frame, without access as yet.
     ///
     /// # Errors
     /// ENOMEM, also when the region map has no room for what comes then; with none of them backed.
-    fn commit(&mut self, start: u64, end: u64) -> Result<(), Errno> {
+    fn commit(&mut self, range: VaRange) -> Result<(), Errno> {
         let mut vacant_bytes = 0;
-        self.each_reservation(start, end, |aspace, piece| {
-            vacant_bytes += aspace.vacant_bytes(piece.start, piece.end);
+        self.each_reservation(range, |aspace, piece| {
+            vacant_bytes += aspace.vacant_bytes(piece.range());
             Ok(())
         })?;
         if vacant_bytes == 0 {
@@ -197,45 +195,43 @@ impl<M: Machine> Aspace<M> {
         }
         self.check_free(vacant_bytes)?;
         self.regions
-            .check_update(start, end)
+            .check_update(range)
             .map_err(|_| Errno::ENOMEM)?;
-        let backed = self.each_reservation(start, end, |aspace, piece| {
+        let backed = self.each_reservation(range, |aspace, piece| {
             let max = aspace.max_page(&piece);
-            aspace.back(piece.start, piece.end, Prot::empty(), max)
+            aspace.back(piece.range(), Prot::empty(), max)
         });
         if backed.is_err() {
-            self.each_reservation(start, end, |aspace, piece| {
-                aspace.take_out_clean(piece.start, piece.end);
+            self.each_reservation(range, |aspace, piece| {
+                aspace.take_out_clean(piece.range());
                 Ok(())
             })?;
         }
         Ok(backed?)
     }
 
-    /// Shows `visit` the reservations in `start .. end`.
+    /// Shows `visit` the reservations in `range`.
     fn each_reservation(
         &mut self,
-        start: u64,
-        end: u64,
+        range: VaRange,
         mut visit: impl FnMut(&mut Self, Region) -> Result<(), OutOfMemory>,
     ) -> Result<(), OutOfMemory> {
-        self.each_piece(start, end, |aspace, piece| match piece.is_reservation() {
+        self.each_piece(range, |aspace, piece| match piece.is_reservation() {
             true => visit(aspace, piece),
             false => Ok(()),
         })
     }
 
-    /// Shows `visit` what is mapped in `start .. end`, region by region; there may be holes. It may change what it is shown.
+    /// Shows `visit` what is mapped in `range`, region by region; there may be holes. It may change what it is shown.
     pub(super) fn each_piece<E>(
         &mut self,
-        start: u64,
-        end: u64,
+        range: VaRange,
         mut visit: impl FnMut(&mut Self, Region) -> Result<(), E>,
     ) -> Result<(), E> {
-        let mut at = start;
+        let VaRange { start: mut at, end } = range;
         while at < end {
             M::point(SEARCH_WORK);
-            let piece = self.regions.iter_range(at, end).next();
+            let piece = self.regions.iter_range(at.until(end)).next();
             let Some(piece) = piece else { break };
             visit(self, piece)?;
             at = piece.end;
@@ -245,8 +241,8 @@ impl<M: Machine> Aspace<M> {
 
     /// Takes out the pages of a reservation that are the partition's and hold zeros: without them it reads the same. Whole ones only: no
     /// tables are set aside to split one.
-    fn take_out_clean(&mut self, start: u64, end: u64) {
-        let mut at = start;
+    fn take_out_clean(&mut self, range: VaRange) {
+        let VaRange { start: mut at, end } = range;
         while at < end {
             M::point(SEARCH_WORK);
             let (tables, root) = self.tables();
@@ -255,10 +251,10 @@ impl<M: Machine> Aspace<M> {
                 continue;
             };
             let len_bytes = page.size.bytes();
-            let front = at - at % len_bytes;
+            let front = at.align_down(len_bytes);
             let is_ours = !page.dirty && self.frames.holds(page.pa, PAGE_BYTES);
-            if is_ours && start <= front && front + len_bytes <= end {
-                self.take_out(front, front + len_bytes);
+            if is_ours && range.start <= front && front + len_bytes <= end {
+                self.take_out(VaRange::new(front, len_bytes));
             }
             at = front + len_bytes;
         }
@@ -271,14 +267,14 @@ impl<M: Machine> Aspace<M> {
     pub fn advise(&mut self, plan: &AdvicePlan) -> Result<(), Errno> {
         match plan.advice {
             Advice::Accept => {}
-            Advice::Discard => self.discard(plan.start, plan.end),
-            Advice::LeaveOut(out) => self.leave_out(plan.start, plan.end, out)?,
+            Advice::Discard => self.discard(plan.range),
+            Advice::LeaveOut(out) => self.leave_out(plan.range, out)?,
         }
         plan.result
     }
 
-    /// Makes private anonymous memory of `start .. end` read as zeros: clears what may have been written to.
-    fn discard(&mut self, start: u64, end: u64) {
+    /// Makes private anonymous memory of `range` read as zeros: clears what may have been written to.
+    fn discard(&mut self, range: VaRange) {
         let machine = self.machine;
         let mut tables = PartitionTables {
             machine,
@@ -287,16 +283,15 @@ impl<M: Machine> Aspace<M> {
             purpose: Purpose::Mapping,
         };
         // POINT: regions::list::next
-        for region in self.regions.iter_range(start, end) {
+        for region in self.regions.iter_range(range) {
             if region.is_discardable() && machine.is_written() {
                 let all = |extent: Extent| machine.zero(extent.pa, extent.len_bytes);
-                paging::extents(&tables, self.root, region.start, region.end, all);
+                paging::extents(&tables, self.root, region.range(), all);
             } else if region.is_discardable() {
                 paging::visit_dirty(
                     &mut tables,
                     self.root,
-                    region.start,
-                    region.end,
+                    region.range(),
                     |_, pa, len_bytes| machine.zero(pa, len_bytes),
                 );
             }
@@ -307,16 +302,16 @@ impl<M: Machine> Aspace<M> {
     ///
     /// # Errors
     /// [`Unfinished::Owes`] only: a program may have mapped a file into its heap.
-    pub fn brk(&mut self, wanted: u64, max_bytes: u64) -> Result<u64, Unfinished> {
+    pub fn brk(&mut self, wanted: Va, max_bytes: u64) -> Result<Va, Unfinished> {
         let heap = self.heap(max_bytes);
         let done = match mman::brk(&heap, wanted, &self.regions, &self.bounds()) {
             BrkPlan::Keep => return Ok(heap.current),
             BrkPlan::Set => Ok(()),
-            BrkPlan::Grow { start, end } => self.map_new(Region {
+            BrkPlan::Grow(range) => self.map_new(Region {
                 flags: self.new_flags,
-                ..Region::new(start, end, Prot::READ | Prot::WRITE, Kind::Heap)
+                ..Region::new(range, Prot::READ | Prot::WRITE, Kind::Heap)
             }),
-            BrkPlan::Shrink { start, end } => match self.unmap(start, end) {
+            BrkPlan::Shrink(range) => match self.unmap(range) {
                 Err(Unfinished::Failed(errno)) => Err(errno),
                 Err(owes) => return Err(owes),
                 Ok(()) => Ok(()),

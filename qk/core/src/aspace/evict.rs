@@ -7,65 +7,66 @@ use crate::objects::{Lease, Run};
 use crate::paging;
 use crate::regions::{Backing, Kind, Region, RegionFlags};
 use abi::Errno;
+use abi::addr::{Va, VaRange};
 use alloc::vec::Vec;
 
 /// Work of looking at a region, in instructions.
 const LOOK_WORK: u32 = 20;
 
 impl<M: Machine> Aspace<M> {
-    /// Has nothing of the node pool left at `start .. end`.
+    /// Has nothing of the node pool left at `range`.
     ///
     /// # Errors
     /// [`Unfinished::Owes`] for the front of it; ENOMEM, when there is no room for cutting a region or a large page in two.
     #[inline]
-    pub(super) fn evict(&mut self, start: u64, end: u64) -> Result<(), Unfinished> {
-        match self.may_show_lent(start, end) {
-            true => self.evict_lent(start, end),
+    pub(super) fn evict(&mut self, range: VaRange) -> Result<(), Unfinished> {
+        match self.may_show_lent(range) {
+            true => self.evict_lent(range),
             false => Ok(()),
         }
     }
 
-    /// Whether the node pool may have lent something of `start .. end`.
+    /// Whether the node pool may have lent something of `range`.
     #[inline]
-    fn may_show_lent(&self, start: u64, end: u64) -> bool {
-        self.object_bytes != 0 || self.may_show_text(start, end)
+    fn may_show_lent(&self, range: VaRange) -> bool {
+        self.object_bytes != 0 || self.may_show_text(range)
     }
 
-    /// Bytes of `start .. end` in frames that the node pool has lent.
+    /// Bytes of `range` in frames that the node pool has lent.
     #[inline]
-    pub(super) fn lent_bytes(&self, start: u64, end: u64) -> u64 {
-        match self.may_show_lent(start, end) {
-            true => self.count_lent(start, end),
+    pub(super) fn lent_bytes(&self, range: VaRange) -> u64 {
+        match self.may_show_lent(range) {
+            true => self.count_lent(range),
             false => 0,
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn count_lent(&self, start: u64, end: u64) -> u64 {
+    fn count_lent(&self, range: VaRange) -> u64 {
         let has_frames = |region: &Region| {
             region.backing().is_lent() && !region.flags.contains(RegionFlags::PAST_END)
         };
-        let lent = self.looked_at(start, end).filter(has_frames);
+        let lent = self.looked_at(range).filter(has_frames);
         // POINT: looked_at
         lent.map(|region| region.len_bytes()).sum()
     }
 
     #[cold]
     #[inline(never)]
-    fn evict_lent(&mut self, start: u64, end: u64) -> Result<(), Unfinished> {
+    fn evict_lent(&mut self, range: VaRange) -> Result<(), Unfinished> {
         let is_lent = |region: &Region| region.backing().is_lent();
         // POINT: looked_at
-        let Some(region) = self.looked_at(start, end).find(is_lent) else {
+        let Some(region) = self.looked_at(range).find(is_lent) else {
             return Ok(());
         };
         // For all of the change, before its first step.
-        self.reserve_tables(start, end)?;
-        let room = self.regions.check_remove(start, end);
+        self.reserve_tables(range)?;
+        let room = self.regions.check_remove(range);
         room.map_err(|_| Errno::ENOMEM)?;
         match region.backing() {
             Backing::Own | Backing::Foreign => Ok(()),
-            Backing::Text => self.evict_text(region.start, end),
+            Backing::Text => self.evict_text(region.start.until(range.end)),
             Backing::Object(_) => self.evict_object(&region),
         }
     }
@@ -74,33 +75,33 @@ impl<M: Machine> Aspace<M> {
     ///
     /// # Errors
     /// As [`Unfinished`]; ENOMEM.
-    pub fn evict_objects(&mut self, start: u64, end: u64) -> Result<(), Unfinished> {
-        match self.object(start, end) {
+    pub fn evict_objects(&mut self, range: VaRange) -> Result<(), Unfinished> {
+        match self.object(range) {
             Some(region) => self.evict_object(&region),
             None => Ok(()),
         }
     }
 
-    /// The same for text, of which some is at `start`.
-    fn evict_text(&mut self, start: u64, end: u64) -> Result<(), Unfinished> {
-        self.each_text_run(start, end, u64::MAX, |aspace, run| {
-            aspace.remove(run.va, run.va + run.len_bytes)?;
+    /// The same for text, of which some is at the start of `range`.
+    fn evict_text(&mut self, range: VaRange) -> Result<(), Unfinished> {
+        self.each_text_run(range, u64::MAX, |aspace, run| {
+            aspace.remove(VaRange::new(run.va, run.len_bytes))?;
             Ok(run.len_bytes)
         })
     }
 
-    /// The first part of `start .. end` that shows an object.
-    pub fn object(&self, start: u64, end: u64) -> Option<Region> {
-        match self.object_bytes != 0 && start < end {
+    /// The first part of `range` that shows an object.
+    pub fn object(&self, range: VaRange) -> Option<Region> {
+        match self.object_bytes != 0 && !range.is_empty() {
             // POINT: looked_at
-            true => self.looked_at(start, end).find(Region::is_object),
+            true => self.looked_at(range).find(Region::is_object),
             false => None,
         }
     }
 
-    /// Regions in `start .. end`, which may be many.
-    pub(super) fn looked_at(&self, start: u64, end: u64) -> impl Iterator<Item = Region> + '_ {
-        let regions = self.regions.iter_range(start, end);
+    /// Regions in `range`, which may be many.
+    pub(super) fn looked_at(&self, range: VaRange) -> impl Iterator<Item = Region> + '_ {
+        let regions = self.regions.iter_range(range);
         regions.inspect(|_| M::point(LOOK_WORK))
     }
 
@@ -108,7 +109,7 @@ impl<M: Machine> Aspace<M> {
     fn evict_object(&mut self, region: &Region) -> Result<(), Unfinished> {
         let mut written = self.take_runs()?;
         let end = self.written_runs(region, &mut written);
-        if let Err(error) = self.remove(region.start, end) {
+        if let Err(error) = self.remove(region.start.until(end)) {
             written.clear();
             self.runs = written;
             return Err(error.into());
@@ -121,7 +122,7 @@ impl<M: Machine> Aspace<M> {
     }
 
     /// What may have been written of a region that shows a file, from its start on: at most [`RUNS`], and where that ends.
-    fn written_runs(&mut self, region: &Region, runs: &mut Vec<Run>) -> u64 {
+    fn written_runs(&mut self, region: &Region, runs: &mut Vec<Run>) -> Va {
         let is_file = region.kind == Kind::File;
         if !is_file || region.flags.contains(RegionFlags::READ_ONLY) {
             return region.end;
@@ -132,7 +133,7 @@ impl<M: Machine> Aspace<M> {
             let (mut tables, root) = self.tables();
             let next = paging::stretch(&tables, root, at, region.end).end;
             let mut stop = next;
-            paging::visit_dirty(&mut tables, root, at, next, |va, pa, len_bytes| {
+            paging::visit_dirty(&mut tables, root, at.until(next), |va, pa, len_bytes| {
                 let run = Run {
                     offset: region.offset_at(va),
                     pa,

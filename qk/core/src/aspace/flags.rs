@@ -4,6 +4,7 @@ use super::{Aspace, Machine};
 use crate::mman::Lock;
 use crate::regions::RegionFlags;
 use abi::Errno;
+use abi::addr::VaRange;
 
 impl<M: Machine> Aspace<M> {
     /// Sets or clears the LOCKED flag.
@@ -12,7 +13,7 @@ impl<M: Machine> Aspace<M> {
     /// ENOMEM without room to cut regions; what the plan says.
     pub fn lock(&mut self, plan: &Lock, locked: bool) -> Result<(), Errno> {
         self.regions
-            .update(plan.start, plan.end, |region| {
+            .update(plan.range, |region| {
                 region.flags.set(RegionFlags::LOCKED, locked);
             })
             .map_err(|_| Errno::ENOMEM)?;
@@ -29,33 +30,32 @@ impl<M: Machine> Aspace<M> {
         }
     }
 
-    /// Keeps the NUMA policy of what is mapped in `start .. end`: bits of [`RegionFlags::POLICY`].
+    /// Keeps the NUMA policy of what is mapped in `range`: bits of [`RegionFlags::POLICY`].
     ///
     /// # Errors
     /// ENOMEM without room to cut regions.
-    pub fn bind(&mut self, start: u64, end: u64, policy: RegionFlags) -> Result<(), Errno> {
-        self.change_flags(start, end, |flags| {
+    pub fn bind(&mut self, range: VaRange, policy: RegionFlags) -> Result<(), Errno> {
+        self.change_flags(range, |flags| {
             flags.remove(RegionFlags::POLICY);
             flags.insert(policy);
         })
     }
 
-    /// Sets or clears the DONT_DUMP flag of what is mapped in `start .. end`.
-    pub(super) fn leave_out(&mut self, start: u64, end: u64, out: bool) -> Result<(), Errno> {
-        self.change_flags(start, end, |flags| flags.set(RegionFlags::DONT_DUMP, out))
+    /// Sets or clears the DONT_DUMP flag of what is mapped in `range`.
+    pub(super) fn leave_out(&mut self, range: VaRange, out: bool) -> Result<(), Errno> {
+        self.change_flags(range, |flags| flags.set(RegionFlags::DONT_DUMP, out))
     }
 
     /// Region by region; there may be holes.
     fn change_flags(
         &mut self,
-        start: u64,
-        end: u64,
+        range: VaRange,
         change: impl Fn(&mut RegionFlags),
     ) -> Result<(), Errno> {
-        self.each_piece(start, end, |aspace, piece| {
+        self.each_piece(range, |aspace, piece| {
             aspace
                 .regions
-                .update(piece.start, piece.end, |region| change(&mut region.flags))
+                .update(piece.range(), |region| change(&mut region.flags))
                 .map_err(|_| Errno::ENOMEM)
         })
     }

@@ -25,11 +25,11 @@ pub(super) fn shown(extent: &Extent) -> Change {
 pub(super) fn shown_as(extent: &Extent, kind: u8) -> Change {
     match extent.prot.is_empty() {
         true => Change::Unmap {
-            addr: extent.va,
+            addr: extent.va.0,
             len_bytes: extent.len_bytes,
         },
         false => Change::Map {
-            addr: extent.va,
+            addr: extent.va.0,
             len_bytes: extent.len_bytes,
             gpa: extent.pa.0,
             prot: extent.prot.bits() | kind,

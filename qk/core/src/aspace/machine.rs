@@ -1,6 +1,6 @@
 //! What an address space works on.
 
-use abi::addr::Phys;
+use abi::addr::{Phys, VaRange};
 use wire::region_log::Change;
 
 use crate::page::PageSize;
@@ -36,8 +36,8 @@ pub trait Machine: Copy {
     /// what it translated before another process filled the page (TCG does not see other processes' writes).
     fn rewrite(self, pa: Phys);
 
-    /// Drops translations of `start .. end` on the cores that run the rank.
-    fn flush(self, start: u64, end: u64);
+    /// Drops translations of `range` on the cores that run the rank.
+    fn flush(self, range: VaRange);
 
     /// Drops what cores that used a window on the rank hold of it.
     fn flush_windows(self);

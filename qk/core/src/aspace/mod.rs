@@ -68,11 +68,11 @@ mod walk;
 use crate::frames::{self, Frames};
 use crate::mman::{Bounds, Heap};
 use crate::objects::Run;
-use crate::page::{PAGE_BYTES, PageSize, page_floor};
+use crate::page::{PAGE_BYTES, PageSize};
 use crate::paging::{self, MapOptions, Tables};
 use crate::regions::{Backing, Prot, Region, RegionFlags, Regions};
 use abi::Errno;
-use abi::addr::{Phys, PhysRange};
+use abi::addr::{Phys, PhysRange, Va, VaRange};
 use abi::map::{STACK_TOP, USER_BASE, USER_TOP};
 use alloc::vec::Vec;
 use leases::Leases;
@@ -97,9 +97,9 @@ pub struct Aspace<M: Machine> {
     /// On retired frames.
     leases: Leases,
     /// Start and end of the brk heap, in bytes; equal when it is empty.
-    heap: (u64, u64),
+    heap: (Va, Va),
     /// Where the mmap area ends: below the stack and its gap.
-    mmap_top: u64,
+    mmap_top: Va,
     /// What each new region has besides: LOCKED after mlockall(MCL_FUTURE).
     new_flags: RegionFlags,
     /// Some page was both writable and executable.
@@ -163,8 +163,8 @@ impl<M: Machine> Aspace<M> {
             regions,
             stale: Stale::default(),
             leases: Leases::NONE,
-            heap: (0, 0),
-            mmap_top: STACK_TOP,
+            heap: (Va(0), Va(0)),
+            mmap_top: Va(STACK_TOP),
             new_flags: RegionFlags::empty(),
             writable_code: false,
             text_ends: TextEnds::NONE,
@@ -174,7 +174,7 @@ impl<M: Machine> Aspace<M> {
             pieces: Pieces::new(pieces),
             newest: Newest::NONE,
         };
-        aspace.reserve_tables(0, 0).ok()?;
+        aspace.reserve_tables(VaRange::default()).ok()?;
         Some(aspace)
     }
 
@@ -191,16 +191,16 @@ impl<M: Machine> Aspace<M> {
     /// Where mappings may lie.
     pub fn bounds(&self) -> Bounds {
         Bounds {
-            low: USER_BASE,
+            low: Va(USER_BASE),
             mmap_top: self.mmap_top,
-            top: USER_TOP,
+            top: Va(USER_TOP),
             max_page: self.machine.largest_page(),
             new_flags: self.new_flags,
         }
     }
 
     /// Ends the mmap area, below the stack.
-    pub fn set_mmap_top(&mut self, top: u64) {
+    pub fn set_mmap_top(&mut self, top: Va) {
         self.mmap_top = top;
     }
 
@@ -214,7 +214,7 @@ impl<M: Machine> Aspace<M> {
     }
 
     /// Says where the heap begins.
-    pub fn set_heap(&mut self, start: u64) {
+    pub fn set_heap(&mut self, start: Va) {
         self.heap = (start, start);
     }
 
@@ -246,31 +246,33 @@ impl<M: Machine> Aspace<M> {
     }
 
     /// Physical address behind `va`, and how many bytes of its page follow.
-    pub fn translate(&mut self, va: u64) -> Option<(Phys, u64)> {
+    pub fn translate(&mut self, va: Va) -> Option<(Phys, u64)> {
         let (tables, root) = self.tables();
         let t = paging::translate(&tables, root, va)?;
         Some((t.pa, t.size.bytes() - t.pa.0 % t.size.bytes()))
     }
 
-    /// Notes a write to `start .. end` (any alignment) that does not go through the page tables.
-    pub fn mark_dirty(&mut self, start: u64, end: u64) {
-        let end = end.min(USER_TOP).next_multiple_of(PAGE_BYTES);
+    /// Notes a write to `range` (any alignment) that does not go through the page tables.
+    pub fn mark_dirty(&mut self, range: VaRange) {
+        let end = range.end.min(Va(USER_TOP)).align_up(PAGE_BYTES);
+        let pages = range.start.align_down(PAGE_BYTES).until(end);
         let (mut tables, root) = self.tables();
-        paging::mark_dirty(&mut tables, root, page_floor(start), end);
+        paging::mark_dirty(&mut tables, root, pages);
     }
 
-    /// Has the executable pages of `start .. end` (any alignment) written over themselves, after another process filled them.
-    pub fn renew_code(&mut self, start: u64, end: u64) {
-        let (start, end) = (page_floor(start), end.min(USER_TOP));
+    /// Has the executable pages of `range` (any alignment) written over themselves, after another process filled them.
+    pub fn renew_code(&mut self, range: VaRange) {
+        let start = range.start.align_down(PAGE_BYTES);
+        let range = start.until(range.end.min(Va(USER_TOP)));
         let machine = self.machine;
         let (regions, tables, root) = self.regions_and_tables(Purpose::Mapping);
-        for region in regions.iter_range(start, end) {
+        for region in regions.iter_range(range) {
             // Other processes fill objects, against which no instruction is atomic under single-threaded TCG. Text was renewed when
             // it was filled.
             if !region.prot.contains(Prot::EXEC) || region.backing() != Backing::Own {
                 continue;
             }
-            paging::extents(&tables, root, region.start, region.end, |extent| {
+            paging::extents(&tables, root, region.range(), |extent| {
                 for at in (0..extent.len_bytes).step_by(PAGE_BYTES as usize) {
                     machine.rewrite(extent.pa + at);
                     M::point(PAGE_BYTES as u32 / 2);
@@ -300,49 +302,49 @@ impl<M: Machine> Aspace<M> {
         (&self.regions, tables, self.root)
     }
 
-    /// After entries of `start .. end` went away: no TLB of the rank's cores has them, and emptied tables may be used again.
+    /// After entries of `range` went away: no TLB of the rank's cores has them, and emptied tables may be used again.
     /// Those of peers may: of what the emptied tables covered, too, for they keep where tables were.
-    fn flush(&mut self, start: u64, end: u64) {
+    fn flush(&mut self, range: VaRange) {
         let covered = self.pool.covered_by_emptied();
-        let round = covered - 1;
-        self.stale.add(start & !round, (end + round) & !round);
-        self.machine.flush(start, end);
+        let start = range.start.align_down(covered);
+        self.stale.add(start.until(range.end.align_up(covered)));
+        self.machine.flush(range);
         self.pool.flushed(self.machine);
     }
 
-    /// After what is mapped at `start .. end` got other rights: no TLB has the old ones, a peer's neither.
-    fn flush_rights(&mut self, start: u64, end: u64) {
-        self.machine.flush(start, end);
+    /// After what is mapped at `range` got other rights: no TLB has the old ones, a peer's neither.
+    fn flush_rights(&mut self, range: VaRange) {
+        self.machine.flush(range);
         self.machine.flush_windows();
         self.stale.clear();
     }
 
-    /// Before frames are shown at `start .. end`: no peer sees what was there before.
+    /// Before frames are shown at `range`: no peer sees what was there before.
     #[inline]
-    fn renew(&mut self, start: u64, end: u64) {
-        if self.stale.meets(start, end) {
+    fn renew(&mut self, range: VaRange) {
+        if self.stale.meets(range) {
             self.machine.flush_windows();
             self.stale.clear();
         }
     }
 
-    /// Logs what is at `start .. end` for the proxy, but for holes.
-    fn publish(&mut self, start: u64, end: u64) {
-        if self.may_show_text(start, end) {
-            return self.publish_by_regions(start, end);
+    /// Logs what is at `range` for the proxy, but for holes.
+    fn publish(&mut self, range: VaRange) {
+        if self.may_show_text(range) {
+            return self.publish_by_regions(range);
         }
         let machine = self.machine;
         let (tables, root) = self.tables();
-        paging::extents(&tables, root, start, end, |extent| {
+        paging::extents(&tables, root, range, |extent| {
             record(machine, &shown(&extent));
         });
     }
 
-    /// Logs for the proxy that nothing is at `start .. end` any more.
-    fn publish_hole(&self, start: u64, end: u64) {
+    /// Logs for the proxy that nothing is at `range` any more.
+    fn publish_hole(&self, range: VaRange) {
         let change = Change::Unmap {
-            addr: start,
-            len_bytes: end - start,
+            addr: range.start.0,
+            len_bytes: range.len_bytes(),
         };
         record(self.machine, &change);
     }

@@ -6,7 +6,7 @@ use super::{Aspace, Machine, OutOfMemory};
 use crate::frames::Place;
 use crate::page::PAGE_BYTES;
 use crate::paging;
-use abi::addr::Phys;
+use abi::addr::{Phys, Va, VaRange};
 use abi::map::{USER_BASE, USER_TOP};
 
 /// How many pieces the proxy has to map.
@@ -26,8 +26,7 @@ impl Pieces {
 /// A new mapping, with those that continued it.
 #[derive(Clone, Copy)]
 struct Recent {
-    start: u64,
-    end: u64,
+    range: VaRange,
     /// Of its first byte, and behind its last.
     pa: [Phys; 2],
 }
@@ -43,22 +42,21 @@ impl Newest {
     /// None as yet.
     pub const NONE: Newest = Newest {
         two: [Recent {
-            start: 0,
-            end: 0,
+            range: Va(0).until(Va(0)),
             pa: [Phys(0); 2],
         }; 2],
         older: 0,
     };
 
-    /// Where frames for `start .. end` are adjacent to those of the mapping beside it.
+    /// Where frames for `range` are adjacent to those of the mapping beside it.
     #[inline]
-    pub fn place(&self, start: u64, end: u64) -> Place {
+    pub fn place(&self, range: VaRange) -> Place {
         // BOUND: two.
         for recent in &self.two {
-            if recent.start == end {
+            if recent.range.start == range.end {
                 return Place::Below(recent.pa[0]);
             }
-            if recent.end == start {
+            if recent.range.end == range.start {
                 return Place::Behind(recent.pa[1]);
             }
         }
@@ -67,28 +65,28 @@ impl Newest {
 
     /// Notes a new mapping; `pa`: of its first byte, and behind its last.
     #[inline]
-    pub fn note(&mut self, start: u64, end: u64, pa: [Phys; 2]) {
+    pub fn note(&mut self, range: VaRange, pa: [Phys; 2]) {
         // BOUND: two.
         for (i, recent) in self.two.iter_mut().enumerate() {
-            if recent.start == end {
-                (recent.start, recent.pa[0], self.older) = (start, pa[0], 1 - i);
+            if recent.range.start == range.end {
+                (recent.range.start, recent.pa[0], self.older) = (range.start, pa[0], 1 - i);
                 return;
             }
-            if recent.end == start {
-                (recent.end, recent.pa[1], self.older) = (end, pa[1], 1 - i);
+            if recent.range.end == range.start {
+                (recent.range.end, recent.pa[1], self.older) = (range.end, pa[1], 1 - i);
                 return;
             }
         }
-        self.two[self.older] = Recent { start, end, pa };
+        self.two[self.older] = Recent { range, pa };
         self.older = 1 - self.older;
     }
 }
 
 impl<M: Machine> Aspace<M> {
     /// Where frames for `at` are adjacent to those of the page before it.
-    pub(super) fn behind(&mut self, at: u64) -> Place {
+    pub(super) fn behind(&mut self, at: Va) -> Place {
         let (tables, root) = self.tables();
-        match paging::translate(&tables, root, at - PAGE_BYTES) {
+        match paging::translate(&tables, root, at.before(PAGE_BYTES)) {
             Some(page) if self.frames.holds(page.pa, PAGE_BYTES) => {
                 Place::Behind(page.pa + PAGE_BYTES)
             }
@@ -130,8 +128,8 @@ impl<M: Machine> Aspace<M> {
     /// How many pieces there are, and holes between them.
     pub(super) fn count_pieces(&mut self) -> usize {
         let (tables, root) = self.tables();
-        let (mut count, mut end) = (0, 0);
-        paging::extents(&tables, root, USER_BASE, USER_TOP, |extent| {
+        let (mut count, mut end) = (0, Va(0));
+        paging::extents(&tables, root, Va(USER_BASE).until(Va(USER_TOP)), |extent| {
             count += 1 + usize::from(extent.va != end);
             end = extent.va + extent.len_bytes;
         });

@@ -15,7 +15,7 @@ use crate::frames::Frames;
 use crate::page::PAGE_BYTES;
 use crate::paging::entry::{Entry, Level, span};
 use crate::paging::{self, Table, Tables};
-use abi::addr::{Phys, PhysRange};
+use abi::addr::{Phys, PhysRange, VaRange};
 
 use super::Machine;
 
@@ -169,18 +169,18 @@ pub(super) enum Purpose {
 }
 
 impl<M: Machine> PartitionTables<'_, M> {
-    /// Sets tables aside for borders at `start` and `end`; `false`: there is no memory for them. More than are needed now,
+    /// Sets tables aside for borders at start and end of `range`; `false`: there is no memory for them. More than are needed now,
     /// while there is memory: with none left, a program that gives some back must be able to.
     #[must_use]
-    pub fn reserve(&mut self, root: Phys, start: u64, end: u64) -> bool {
+    pub fn reserve(&mut self, root: Phys, range: VaRange) -> bool {
         // The usual case: enough for any two borders.
         // BOUND: the levels of tables.
         if self.pool.free.iter().all(|list| list.len >= RESERVED) {
             return true;
         }
         let (below, above) = (
-            paging::tables_for_border(self, root, start),
-            paging::tables_for_border(self, root, end),
+            paging::tables_for_border(self, root, range.start),
+            paging::tables_for_border(self, root, range.end),
         );
         // BOUND: the levels of tables.
         (0..self.pool.free.len()).all(|i| {

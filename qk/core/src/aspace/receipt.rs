@@ -7,10 +7,11 @@
 //!
 //! ```compile_fail
 //! use abi::Errno;
+//! use abi::addr::{Va, VaRange};
 //! use qk_core::aspace::{Aspace, Machine};
 //!
 //! fn forgets<M: Machine>(aspace: &mut Aspace<M>) -> Result<(), Errno> {
-//!     aspace.unmap(0x1000, 0x2000)?;
+//!     aspace.unmap(VaRange::new(Va(0x1000), 0x1000))?;
 //!     Ok(())
 //! }
 //! ```

@@ -1,17 +1,18 @@
 //! mremap.
 
 use super::{Aspace, Machine, Unfinished};
-use crate::mman::{RemapPlan, Span};
+use crate::mman::RemapPlan;
 use crate::paging;
 use crate::regions::Region;
 use abi::Errno;
+use abi::addr::{Va, VaRange};
 
 /// A mapping that goes elsewhere.
 struct Move {
-    to: u64,
-    from: Span,
+    to: Va,
+    from: VaRange,
     /// What it grows by, behind the new place.
-    more: Option<Span>,
+    more: Option<VaRange>,
     keep_old: bool,
 }
 
@@ -21,19 +22,20 @@ impl<M: Machine> Aspace<M> {
     /// # Errors
     /// [`Unfinished::Owes`]: text that moves or grows becomes the rank's own. ENOMEM, with the old mapping as it was; what lay at a
     /// fixed destination is gone then, as on Linux.
-    pub fn remap(&mut self, plan: &RemapPlan) -> Result<u64, Unfinished> {
+    pub fn remap(&mut self, plan: &RemapPlan) -> Result<Va, Unfinished> {
         // BOUND: where it goes, and what it loses.
         for gone in plan.unmaps() {
-            self.evict(gone.start, gone.end)?;
+            self.evict(gone)?;
         }
         match *plan {
             RemapPlan::Stay { addr, trim } => {
-                self.remove_span(trim)?;
+                self.remove_part(trim)?;
                 Ok(addr)
             }
             RemapPlan::Grow { addr, more } => {
-                self.own(addr, more.start)?;
-                let old = *self.regions.lookup(more.start - 1).ok_or(Errno::EFAULT)?;
+                self.own(addr.until(more.start))?;
+                let old = self.regions.lookup(more.start.before(1));
+                let old = *old.ok_or(Errno::EFAULT)?;
                 self.map_new(part(&old, more, old.offset_at(more.start)))?;
                 Ok(addr)
             }
@@ -45,9 +47,9 @@ impl<M: Machine> Aspace<M> {
                 trim,
                 keep_old,
             } => {
-                self.own(from.start, from.end)?;
-                self.remove_span(replace)?;
-                self.remove_span(trim)?;
+                self.own(from)?;
+                self.remove_part(replace)?;
+                self.remove_part(trim)?;
                 self.relocate(&Move {
                     to,
                     from,
@@ -59,8 +61,8 @@ impl<M: Machine> Aspace<M> {
         }
     }
 
-    fn remove_span(&mut self, span: Option<Span>) -> Result<(), Errno> {
-        span.map_or(Ok(()), |span| self.remove(span.start, span.end))
+    fn remove_part(&mut self, part: Option<VaRange>) -> Result<(), Errno> {
+        part.map_or(Ok(()), |part| self.remove(part))
     }
 
     /// First what may fail: frames for what is new, then tables for what moves.
@@ -68,12 +70,12 @@ impl<M: Machine> Aspace<M> {
         let Move { to, from, more, .. } = *change;
         // What moves is cut out at two places, and lies between two holes where it goes.
         self.add_pieces(4)?;
-        let len_bytes = from.end - from.start;
-        self.reserve_tables(from.start, from.end)?;
+        let len_bytes = from.len_bytes();
+        self.reserve_tables(from)?;
         // Room in the region map as well: pages that have moved do not move back.
         let region = self
             .regions
-            .prepare_move(from.start, len_bytes, to)
+            .prepare_move(from, to)
             .map_err(|_| Errno::ENOMEM)?;
         let backs = region.is_backed();
         if change.keep_old && backs {
@@ -82,20 +84,20 @@ impl<M: Machine> Aspace<M> {
         }
         let max = self.max_page(&region);
         if let Some(more) = more.filter(|_| backs) {
-            self.back_new(more.start, more.end, region.prot, max)?;
+            self.back_new(more, region.prot, max)?;
         }
         if let Err(error) = self.move_pages(from, to) {
             if let Some(more) = more {
-                self.take_back(more.start, more.end);
+                self.take_back(more);
             }
             return Err(error);
         }
         let to_end = more.map_or(to + len_bytes, |more| more.end);
         self.regions
-            .move_range(from.start, len_bytes, to, to_end)
+            .move_range(from, to.until(to_end))
             .map_err(|_| Errno::ENOMEM)?;
-        self.publish_hole(from.start, from.end);
-        self.publish(to, to + len_bytes);
+        self.publish_hole(from);
+        self.publish(VaRange::new(to, len_bytes));
         if change.keep_old {
             self.map_new(region)?;
         }
@@ -103,17 +105,18 @@ impl<M: Machine> Aspace<M> {
     }
 
     /// Moves what is mapped; all or nothing.
-    fn move_pages(&mut self, from: Span, to: u64) -> Result<(), Errno> {
-        let len_bytes = from.end - from.start;
-        self.renew(to, to + len_bytes);
+    fn move_pages(&mut self, from: VaRange, to: Va) -> Result<(), Errno> {
+        let len_bytes = from.len_bytes();
+        let there = VaRange::new(to, len_bytes);
+        self.renew(there);
         let moved = self.or_sync(|aspace| {
             let (mut tables, root) = aspace.tables();
             let moved = paging::move_range(&mut tables, root, from.start, to, len_bytes);
             if moved.is_err() {
                 // Some of it was mapped there until a table was missing, and another thread or a peer may have used that.
-                aspace.flush(to, to + len_bytes);
+                aspace.flush(there);
             }
-            aspace.flush(from.start, from.end);
+            aspace.flush(from);
             moved.ok()
         });
         Ok(moved?)
@@ -121,10 +124,10 @@ impl<M: Machine> Aspace<M> {
 }
 
 /// A region like `whole`, elsewhere.
-fn part(whole: &Region, span: Span, offset: u64) -> Region {
+fn part(whole: &Region, range: VaRange, offset: u64) -> Region {
     Region {
-        start: span.start,
-        end: span.end,
+        start: range.start,
+        end: range.end,
         offset,
         ..*whole
     }

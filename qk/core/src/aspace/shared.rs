@@ -5,7 +5,7 @@ use crate::objects::{Lease, Piece};
 use crate::paging;
 use crate::regions::{Backing, Region, RegionFlags};
 use abi::Errno;
-use abi::addr::Phys;
+use abi::addr::{Phys, Va, VaRange};
 use abi::map::USER_TOP;
 
 impl<M: Machine> Aspace<M> {
@@ -33,20 +33,18 @@ impl<M: Machine> Aspace<M> {
     /// # Errors
     /// ENOMEM, with nothing changed.
     pub fn extend_object(&mut self, region: Region, pieces: &[Piece]) -> Result<(), Errno> {
-        let (start, end) = (region.start, region.end);
-        let regions = &self.regions;
-        regions
-            .check_update(start, end)
-            .map_err(|_| Errno::ENOMEM)?;
+        let range = region.range();
+        let room = self.regions.check_update(range);
+        room.map_err(|_| Errno::ENOMEM)?;
         self.map_pieces(region, pieces, region.offset)?;
         let in_file = |region: &mut Region| region.flags.remove(RegionFlags::PAST_END);
-        if self.regions.update(start, end, in_file).is_err() {
-            self.take_out(start, end);
+        if self.regions.update(range, in_file).is_err() {
+            self.take_out(range);
             return Err(Errno::ENOMEM);
         }
         self.note_cut();
         self.note_code(region.prot);
-        self.publish(start, end);
+        self.publish(range);
         Ok(())
     }
 
@@ -67,16 +65,17 @@ impl<M: Machine> Aspace<M> {
         // POINT: paging::map::fill
         for piece in pieces {
             let va = region.start + (piece.offset - from);
+            let range = VaRange::new(va, piece.len_bytes);
             let mapped = self.or_sync(|aspace| {
-                aspace.renew(va, va + piece.len_bytes);
+                aspace.renew(range);
                 let (mut tables, root) = aspace.tables();
                 paging::map(&mut tables, root, va, piece.pa, piece.len_bytes, options).ok()
             });
             if let Err(error) = mapped {
                 // Some of it may have been mapped until a table was missing, and another thread or a peer may have used that.
-                self.flush(va, va + piece.len_bytes);
+                self.flush(range);
                 if va > region.start {
-                    self.take_out(region.start, va);
+                    self.take_out(region.start.until(va));
                 }
                 return Err(error.into());
             }
@@ -88,7 +87,7 @@ impl<M: Machine> Aspace<M> {
     pub(super) fn show_new(&mut self, region: Region) -> Result<(), Errno> {
         self.add_region(region)?;
         self.note_code(region.prot);
-        self.publish(region.start, region.end);
+        self.publish(region.range());
         Ok(())
     }
 
@@ -96,13 +95,13 @@ impl<M: Machine> Aspace<M> {
     pub fn is_without(&self, object: u32) -> bool {
         // POINT: aspace::evict::looked_at
         !self
-            .looked_at(0, USER_TOP)
+            .looked_at(Va(0).until(Va(USER_TOP)))
             .any(|region| region.object == object)
     }
 
-    /// Shows `visit(va, pa, len_bytes)` what may have been written of `start .. end` since it was mapped.
-    pub fn visit_dirty(&mut self, start: u64, end: u64, visit: impl FnMut(u64, Phys, u64)) {
+    /// Shows `visit(va, pa, len_bytes)` what may have been written of `range` since it was mapped.
+    pub fn visit_dirty(&mut self, range: VaRange, visit: impl FnMut(Va, Phys, u64)) {
         let (mut tables, root) = self.tables();
-        paging::visit_dirty(&mut tables, root, start, end, visit);
+        paging::visit_dirty(&mut tables, root, range, visit);
     }
 }

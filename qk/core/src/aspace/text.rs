@@ -11,7 +11,7 @@ use crate::page::PageSize;
 use crate::paging::{self, Extent};
 use crate::regions::{Prot, Region, RegionFlags};
 use abi::Errno;
-use abi::addr::Phys;
+use abi::addr::{Phys, Va, VaRange};
 use abi::map::USER_TOP;
 use wire::region_log::prot;
 
@@ -19,22 +19,22 @@ use wire::region_log::prot;
 /// runs lies between, mostly, where no region has to be looked at.
 pub(super) struct TextEnds {
     /// End of what was text in the lower half of the addresses.
-    low: u64,
+    low: Va,
     /// Start of what was text in the upper half.
-    high: u64,
+    high: Va,
 }
 
 impl TextEnds {
     /// There is no text.
     pub const NONE: Self = Self {
-        low: 0,
-        high: USER_TOP,
+        low: Va(0),
+        high: Va(USER_TOP),
     };
 
-    fn widen(&mut self, start: u64, end: u64) {
-        match start < USER_TOP / 2 {
-            true => self.low = self.low.max(end),
-            false => self.high = self.high.min(start),
+    fn widen(&mut self, range: VaRange) {
+        match range.start < Va(USER_TOP / 2) {
+            true => self.low = self.low.max(range.end),
+            false => self.high = self.high.min(range.start),
         }
     }
 }
@@ -55,7 +55,7 @@ impl<M: Machine> Aspace<M> {
             true => Err(Errno::EACCES),
             false => self.map_pieces(region, text.pieces(), from),
         };
-        self.text_ends.widen(region.start, region.end);
+        self.text_ends.widen(region.range());
         match mapped.and_then(|()| self.show_new(region)) {
             Ok(()) => {
                 text.pass_on();
@@ -65,46 +65,45 @@ impl<M: Machine> Aspace<M> {
         }
     }
 
-    /// Whether some of `start .. end` may be text.
+    /// Whether some of `range` may be text.
     #[inline]
-    pub(super) fn may_show_text(&self, start: u64, end: u64) -> bool {
-        start < self.text_ends.low || self.text_ends.high < end
+    pub(super) fn may_show_text(&self, range: VaRange) -> bool {
+        range.start < self.text_ends.low || self.text_ends.high < range.end
     }
 
-    /// The first part of `start .. end` that is text.
+    /// The first part of `range` that is text.
     #[inline]
-    pub fn text(&self, start: u64, end: u64) -> Option<Region> {
-        match self.may_show_text(start, end) {
-            true => self.find_text(start, end),
+    pub fn text(&self, range: VaRange) -> Option<Region> {
+        match self.may_show_text(range) {
+            true => self.find_text(range),
             false => None,
         }
     }
 
     #[inline(never)] // Out of the way of what is no text; as the next.
-    fn find_text(&self, start: u64, end: u64) -> Option<Region> {
+    fn find_text(&self, range: VaRange) -> Option<Region> {
         // POINT: aspace::evict::looked_at
-        (start < end)
-            .then(|| self.looked_at(start, end).find(Region::is_text))
+        (!range.is_empty())
+            .then(|| self.looked_at(range).find(Region::is_text))
             .flatten()
     }
 
-    /// Has `let_go` take the front of `start .. end` that is text out of the tables, a run of adjacent frames after another, each at
+    /// Has `let_go` take the front of `range` that is text out of the tables, a run of adjacent frames after another, each at
     /// most `most_bytes`; it says how much of it has gone.
     ///
     /// # Errors
     /// [`Unfinished::Owes`] when there was text; those of `let_go`.
     pub(super) fn each_text_run(
         &mut self,
-        start: u64,
-        end: u64,
+        range: VaRange,
         most_bytes: u64,
         mut let_go: impl FnMut(&mut Self, &Extent) -> Result<u64, Errno>,
     ) -> Result<(), Unfinished> {
         let mut runs = self.take_runs()?;
-        let (mut at, mut result) = (start, Ok(()));
+        let (mut at, mut result) = (range.start, Ok(()));
         // BOUND: RUNS.
         while runs.len() < RUNS
-            && let Some((region, run)) = self.text_piece(at, end, most_bytes)
+            && let Some((region, run)) = self.text_piece(at.until(range.end), most_bytes)
         {
             match let_go(self, &run) {
                 Ok(len_bytes) => {
@@ -130,31 +129,31 @@ impl<M: Machine> Aspace<M> {
         Err(Receipt::of_text(runs).into())
     }
 
-    /// Gives all text in `start .. end` frames of the rank's own, which hold the same, with the same access.
+    /// Gives all text in `range` frames of the rank's own, which hold the same, with the same access.
     ///
     /// # Errors
     /// [`Unfinished::Owes`] when there was text. ENOMEM: when memory is so fragmented that there is none for page tables, some of it
     /// may be the rank's own then, without a sign which.
     #[inline]
-    pub fn own(&mut self, start: u64, end: u64) -> Result<(), Unfinished> {
-        match self.text(start, end) {
-            Some(first) => self.own_text(first.start, end),
+    pub fn own(&mut self, range: VaRange) -> Result<(), Unfinished> {
+        match self.text(range) {
+            Some(first) => self.own_text(first.start.until(range.end)),
             None => Ok(()),
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn own_text(&mut self, start: u64, end: u64) -> Result<(), Unfinished> {
+    fn own_text(&mut self, range: VaRange) -> Result<(), Unfinished> {
         let mut bytes = 0;
-        let mut at = start;
+        let mut at = range.start;
         // POINT: aspace::evict::looked_at
-        while let Some(region) = self.text(at, end) {
+        while let Some(region) = self.text(at.until(range.end)) {
             bytes += region.len_bytes();
             at = region.end;
         }
         self.check_free(bytes)?; // for all of it, before the first
-        self.each_text_run(start, end, PageSize::Size2M.bytes(), Self::own_run)
+        self.each_text_run(range, PageSize::Size2M.bytes(), Self::own_run)
     }
 
     /// The same for the front of adjacent frames of text; returns how much of them.
@@ -163,9 +162,10 @@ impl<M: Machine> Aspace<M> {
         self.reclaim();
         // The copy, and what is left on both sides.
         self.add_pieces(3)?;
-        let taken = self.or_sync(|aspace| aspace.take(run.va, run.len_bytes, max, Place::Any))?;
-        let end = run.va + taken.len_bytes;
-        let replaced = self.replace_text(run.va, end, run.pa, taken.pa);
+        let all = VaRange::new(run.va, run.len_bytes);
+        let taken = self.or_sync(|aspace| aspace.take(all, max, Place::Any))?;
+        let front = VaRange::new(run.va, taken.len_bytes);
+        let replaced = self.replace_text(front, run.pa, taken.pa);
         if replaced.is_err() {
             self.frames
                 .free_range(taken.pa, taken.len_bytes, false)
@@ -175,32 +175,32 @@ impl<M: Machine> Aspace<M> {
     }
 
     /// Puts a copy at `to` in the place of the text at `from`.
-    fn replace_text(&mut self, start: u64, end: u64, from: Phys, to: Phys) -> Result<(), Errno> {
+    fn replace_text(&mut self, range: VaRange, from: Phys, to: Phys) -> Result<(), Errno> {
         self.regions
-            .check_update(start, end)
+            .check_update(range)
             .map_err(|_| Errno::ENOMEM)?;
-        self.reserve_tables(start, end)?;
-        for at in (0..end - start).step_by(COPY_BYTES as usize) {
-            let step = COPY_BYTES.min(end - start - at);
+        self.reserve_tables(range)?;
+        let len_bytes = range.len_bytes();
+        for at in (0..len_bytes).step_by(COPY_BYTES as usize) {
+            let step = COPY_BYTES.min(len_bytes - at);
             self.machine.copy(to + at, from + at, step);
             M::point(step as u32 / 8);
         }
         let not_text = |region: &mut Region| region.flags.remove(RegionFlags::TEXT);
         self.regions
-            .update(start, end, not_text)
+            .update(range, not_text)
             .map_err(|_| Errno::ENOMEM)?;
         let (mut tables, root) = self.tables_for(Purpose::Borders);
-        paging::replace(&mut tables, root, start, end, to)
-            .expect("tables for the borders are reserved");
-        self.flush_rights(start, end);
-        self.publish(start, end);
+        paging::replace(&mut tables, root, range, to).expect("tables for the borders are reserved");
+        self.flush_rights(range);
+        self.publish(range);
         Ok(())
     }
 
-    /// The first adjacent frames of the first text in `start .. end`, at most `most_bytes`. A region of text has frames for all
+    /// The first adjacent frames of the first text in `range`, at most `most_bytes`. A region of text has frames for all
     /// of it.
-    fn text_piece(&mut self, start: u64, end: u64, most_bytes: u64) -> Option<(Region, Extent)> {
-        let region = self.text(start, end)?;
+    fn text_piece(&mut self, range: VaRange, most_bytes: u64) -> Option<(Region, Extent)> {
+        let region = self.text(range)?;
         let (tables, root) = self.tables();
         let most = region.len_bytes().min(most_bytes);
         let run = paging::extent_at(&tables, root, region.start, region.start + most)?;
@@ -210,11 +210,11 @@ impl<M: Machine> Aspace<M> {
     /// The program has ended: gives back all text, although it stays mapped, for a report of how it ended. Nothing is unmapped
     /// after this.
     pub fn end_text(&mut self, mut left: impl FnMut(TextLease)) {
-        let mut at = 0;
+        let mut at = Va(0);
         // POINT: aspace::evict::looked_at
-        while let Some(region) = self.text(at, USER_TOP) {
+        while let Some(region) = self.text(at.until(Va(USER_TOP))) {
             let (tables, root) = self.tables();
-            paging::extents(&tables, root, region.start, region.end, |run| {
+            paging::extents(&tables, root, region.range(), |run| {
                 left(TextLease::of(Run {
                     offset: region.offset_at(run.va),
                     pa: run.pa,
@@ -229,13 +229,13 @@ impl<M: Machine> Aspace<M> {
     /// As [`Self::publish`], with what is text said to be that.
     #[cold]
     #[inline(never)]
-    pub(super) fn publish_by_regions(&mut self, start: u64, end: u64) {
+    pub(super) fn publish_by_regions(&mut self, range: VaRange) {
         let machine = self.machine;
         let (regions, tables, root) = self.regions_and_tables(Purpose::Mapping);
         // POINT: regions::list::next
-        for region in regions.iter_range(start, end) {
+        for region in regions.iter_range(range) {
             let kind = if region.is_text() { prot::TEXT } else { 0 };
-            paging::extents(&tables, root, region.start, region.end, |extent| {
+            paging::extents(&tables, root, region.range(), |extent| {
                 record(machine, &shown_as(&extent, kind));
             });
         }

@@ -1,10 +1,10 @@
 //! Where bytes of an address space lie: for the kernel, which reaches them by the direct map.
 
 use super::{Aspace, Machine};
-use crate::page::{PAGE_BYTES, page_floor};
+use crate::page::PAGE_BYTES;
 use crate::paging;
 use abi::Errno;
-use abi::addr::Phys;
+use abi::addr::{Phys, Va};
 use abi::map::USER_TOP;
 
 impl<M: Machine> Aspace<M> {
@@ -15,17 +15,19 @@ impl<M: Machine> Aspace<M> {
     /// EFAULT at the first page that has no frame; those of `visit`.
     pub fn each_page(
         &mut self,
-        start: u64,
+        start: Va,
         len_bytes: u64,
         written: bool,
         mut visit: impl FnMut(Phys, u64, u64) -> Result<(), Errno>,
     ) -> Result<(), Errno> {
-        let end = start.checked_add(len_bytes).filter(|end| *end <= USER_TOP);
+        let end = start
+            .checked_add(len_bytes)
+            .filter(|end| *end <= Va(USER_TOP));
         let end = end.ok_or(Errno::EFAULT)?;
         let (mut tables, root) = self.tables();
         let mut at = start;
         while at < end {
-            let step = (page_floor(at) + PAGE_BYTES).min(end) - at;
+            let step = (at.align_down(PAGE_BYTES) + PAGE_BYTES).min(end) - at;
             let pa = paging::reach(&mut tables, root, at, written).ok_or(Errno::EFAULT)?;
             visit(pa, at - start, step)?;
             M::point(step as u32 / 8);

@@ -2,6 +2,7 @@
 //! (set_robust_list(2); the layout is `struct robust_list_head` of include/uapi/linux/futex.h).
 
 use abi::Errno;
+use abi::addr::Va;
 
 use super::pi::{OWNER_DIED, TID_MASK, WAITERS};
 use super::{ANY, Futexes, Key, Locks, Waiter, Word};
@@ -15,7 +16,7 @@ pub const HEAD_BYTES: u64 = 24;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Left {
     /// Address of its word.
-    pub at: u64,
+    pub at: Va,
     /// It is a lock with an owner (PI).
     pub pi: bool,
     /// The thread was just taking or releasing it.
@@ -26,15 +27,15 @@ pub struct Left {
 /// order, the pending one last. `read` reads an aligned or unaligned 64-bit word of the program; both are called once per
 /// entry, and may have preemption points. `release` may fail, which ends the walk.
 pub fn walk(
-    head: u64,
-    read: impl Fn(u64) -> Result<u64, Errno>,
+    head: Va,
+    read: impl Fn(Va) -> Result<u64, Errno>,
     mut release: impl FnMut(Left) -> Result<(), Errno>,
 ) -> Result<(), Errno> {
     let mut entry = read(head)?;
-    let offset = read(head.wrapping_add(8))?;
-    let pending = read(head.wrapping_add(16))?;
+    let offset = read(behind(head, 8))?;
+    let pending = read(behind(head, 16))?;
     let left = |entry: u64, pending| Left {
-        at: address(entry).wrapping_add(offset),
+        at: behind(address(entry), offset),
         pi: entry & 1 != 0,
         pending,
     };
@@ -51,14 +52,19 @@ pub fn walk(
         entry = next?;
     }
     match address(pending) {
-        0 => Ok(()),
+        Va(0) => Ok(()),
         _ => release(left(pending, true)),
     }
 }
 
 /// An entry's address: its lowest bit says that the lock has an owner.
-const fn address(entry: u64) -> u64 {
-    entry & !1
+const fn address(entry: u64) -> Va {
+    Va(entry & !1)
+}
+
+/// A program's offset may be negative.
+const fn behind(at: Va, offset: u64) -> Va {
+    Va(at.0.wrapping_add(offset))
 }
 
 impl<L: Locks, W: Waiter> Futexes<L, W> {
@@ -75,7 +81,7 @@ impl<L: Locks, W: Waiter> Futexes<L, W> {
         tid: u32,
         mut point: impl FnMut(u32),
     ) -> Result<(), Errno> {
-        if !left.at.is_multiple_of(4) {
+        if !left.at.is_aligned(4) {
             return Err(Errno::EINVAL);
         }
         if left.pi {

@@ -5,6 +5,7 @@ use super::{misaligned, page_align};
 use crate::page::PAGE_BYTES;
 use crate::regions::{Kind, Prot, Region, RegionFlags, Regions};
 use abi::Errno;
+use abi::addr::{Va, VaRange};
 
 /// MADV_* of include/uapi/asm-generic/mman-common.h.
 mod madv {
@@ -35,10 +36,8 @@ pub enum Advice {
 pub struct AdvicePlan {
     /// What to do.
     pub advice: Advice,
-    /// First byte.
-    pub start: u64,
-    /// End; there may be holes before it.
-    pub end: u64,
+    /// Where; there may be holes in it.
+    pub range: VaRange,
     /// What the call returns after that: ENOMEM when there was a hole.
     pub result: Result<(), Errno>,
 }
@@ -48,7 +47,7 @@ pub struct AdvicePlan {
 /// # Errors
 /// As madvise(2). Advice that Linux added after 6.1 (COLLAPSE, GUARD_INSTALL) is unknown here.
 pub fn madvise(
-    addr: u64,
+    addr: Va,
     len_bytes: u64,
     advice: u64,
     regions: &Regions,
@@ -57,15 +56,15 @@ pub fn madvise(
     if !known || misaligned(addr) {
         return Err(Errno::EINVAL);
     }
-    let Some((start, end)) = range(addr, len_bytes, Errno::EINVAL, Wrap::Refused)? else {
+    let Some(range) = range(addr, len_bytes, Errno::EINVAL, Wrap::Refused)? else {
         return Ok(None);
     };
     // Linux works region by region: one that refuses ends the walk, those before it are done.
     // POINT: regions::list::next
     let refusal = regions
-        .iter_range(start, end)
+        .iter_range(range)
         .find_map(|r| Some((r.start, refuse(advice, &r)?)));
-    let hole = regions.first_hole(start, end);
+    let hole = regions.first_hole(range);
     Ok(Some(AdvicePlan {
         advice: match advice {
             madv::DONTNEED | madv::DONTNEED_LOCKED => Advice::Discard,
@@ -73,8 +72,7 @@ pub fn madvise(
             madv::DODUMP => Advice::LeaveOut(false),
             _ => Advice::Accept,
         },
-        start,
-        end: refusal.map_or(end, |(at, _)| at),
+        range: range.start.until(refusal.map_or(range.end, |(at, _)| at)),
         result: match (refusal, hole) {
             (Some((_, errno)), _) => Err(errno),
             (None, Some(_)) => Err(Errno::ENOMEM),
@@ -111,10 +109,8 @@ fn refuse(advice: u64, region: &Region) -> Option<Errno> {
 /// An msync to be carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SyncPlan {
-    /// First byte of the range whose shared file pages are to be written back.
-    pub start: u64,
-    /// Its end; there may be holes before it.
-    pub end: u64,
+    /// Whose shared file pages are to be written back; there may be holes in it.
+    pub range: VaRange,
     /// What the call returns after that: ENOMEM when there was a hole.
     pub result: Result<(), Errno>,
 }
@@ -124,7 +120,7 @@ pub struct SyncPlan {
 /// # Errors
 /// As msync(2).
 pub fn msync(
-    addr: u64,
+    addr: Va,
     len_bytes: u64,
     flags: u64,
     regions: &Regions,
@@ -135,42 +131,39 @@ pub fn msync(
     if flags & !ALL != 0 || misaligned(addr) || flags & (ASYNC | SYNC) == ASYNC | SYNC {
         return Err(Errno::EINVAL);
     }
-    let Some((start, end)) = range(addr, len_bytes, Errno::ENOMEM, Wrap::Empty)? else {
+    let Some(range) = range(addr, len_bytes, Errno::ENOMEM, Wrap::Empty)? else {
         return Ok(None);
     };
     // Linux writes what is mapped on both sides of a hole.
-    let result = match regions.first_hole(start, end) {
+    let result = match regions.first_hole(range) {
         Some(_) => Err(Errno::ENOMEM),
         None => Ok(()),
     };
-    Ok(Some(SyncPlan { start, end, result }))
+    Ok(Some(SyncPlan { range, result }))
 }
 
 /// Checks a mincore: returns how many bytes of the vector to set, all to 1.
 ///
 /// # Errors
 /// EINVAL, or ENOMEM when part of the range is not mapped.
-pub fn mincore(addr: u64, len_bytes: u64, regions: &Regions) -> Result<u64, Errno> {
+pub fn mincore(addr: Va, len_bytes: u64, regions: &Regions) -> Result<u64, Errno> {
     if misaligned(addr) {
         return Err(Errno::EINVAL);
     }
-    let end = addr.checked_add(len_bytes).ok_or(Errno::ENOMEM)?;
-    let end = end
-        .checked_next_multiple_of(PAGE_BYTES)
-        .ok_or(Errno::ENOMEM)?;
-    match regions.first_hole(addr, end) {
+    let end = addr.checked_add(len_bytes);
+    let end = end.and_then(|end| end.checked_add(PAGE_BYTES - 1));
+    let range = addr.until(end.ok_or(Errno::ENOMEM)?.align_down(PAGE_BYTES));
+    match regions.first_hole(range) {
         Some(_) => Err(Errno::ENOMEM),
-        None => Ok((end - addr) / PAGE_BYTES),
+        None => Ok(range.len_bytes() / PAGE_BYTES),
     }
 }
 
 /// A change of the LOCKED flag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lock {
-    /// First byte.
-    pub start: u64,
-    /// End; wholly mapped.
-    pub end: u64,
+    /// Where; wholly mapped.
+    pub range: VaRange,
     /// What the call returns after that: ENOMEM when there was a hole.
     pub result: Result<(), Errno>,
 }
@@ -180,7 +173,7 @@ pub struct Lock {
 /// # Errors
 /// As mlock(2); limits on locked memory are not enforced, for none of it is ever paged out.
 pub fn mlock(
-    addr: u64,
+    addr: Va,
     len_bytes: u64,
     flags: u64,
     regions: &Regions,
@@ -189,12 +182,12 @@ pub fn mlock(
     if flags & !ONFAULT != 0 {
         return Err(Errno::EINVAL);
     }
-    let start = addr & !(PAGE_BYTES - 1);
+    let start = addr.align_down(PAGE_BYTES);
     let len_bytes = len_bytes.wrapping_add(addr - start);
-    let Some((start, end)) = range(start, len_bytes, Errno::EINVAL, Wrap::Empty)? else {
+    let Some(range) = range(start, len_bytes, Errno::EINVAL, Wrap::Empty)? else {
         return Ok(None);
     };
-    let hole = regions.first_hole(start, end);
+    let hole = regions.first_hole(range);
     if hole == Some(start) || !regions.has_room(2) {
         return Err(Errno::ENOMEM);
     }
@@ -204,8 +197,7 @@ pub fn mlock(
         Ok(())
     };
     Ok(Some(Lock {
-        start,
-        end: hole.unwrap_or(end),
+        range: start.until(hole.unwrap_or(range.end)),
         result,
     }))
 }
@@ -216,25 +208,25 @@ pub fn mlock(
 /// # Errors
 /// As mbind(2): EFAULT where something is not mapped; ENOMEM without room to cut regions.
 pub fn mbind(
-    addr: u64,
+    addr: Va,
     len_bytes: u64,
     default: bool,
     regions: &Regions,
-) -> Result<Option<(u64, u64)>, Errno> {
+) -> Result<Option<VaRange>, Errno> {
     if misaligned(addr) {
         return Err(Errno::EINVAL);
     }
-    let Some((start, end)) = range(addr, len_bytes, Errno::EINVAL, Wrap::Empty)? else {
+    let Some(range) = range(addr, len_bytes, Errno::EINVAL, Wrap::Empty)? else {
         return Ok(None);
     };
     let missing = match default {
-        true => regions.is_vacant(start, end),
-        false => regions.first_hole(start, end).is_some(),
+        true => regions.is_vacant(range),
+        false => regions.first_hole(range).is_some(),
     };
     match (missing, regions.has_room(2)) {
         (true, _) => Err(Errno::EFAULT),
         (false, false) => Err(Errno::ENOMEM),
-        (false, true) => Ok(Some((start, end))),
+        (false, true) => Ok(Some(range)),
     }
 }
 
@@ -248,12 +240,7 @@ enum Wrap {
 }
 
 /// The whole pages of a range; None when it is empty.
-fn range(
-    start: u64,
-    len_bytes: u64,
-    wrapped: Errno,
-    wrap: Wrap,
-) -> Result<Option<(u64, u64)>, Errno> {
+fn range(start: Va, len_bytes: u64, wrapped: Errno, wrap: Wrap) -> Result<Option<VaRange>, Errno> {
     let len = page_align(len_bytes);
     if len == 0 {
         return if len_bytes == 0 || wrap == Wrap::Empty {
@@ -263,7 +250,7 @@ fn range(
         };
     }
     match start.checked_add(len) {
-        Some(end) => Ok(Some((start, end))),
+        Some(end) => Ok(Some(start.until(end))),
         None => Err(wrapped),
     }
 }

@@ -4,6 +4,7 @@ use super::{Bounds, misaligned, page_align};
 use crate::page::{PAGE_BYTES, PageSize};
 use crate::regions::{Kind, Prot, Region, RegionFlags, Regions};
 use abi::Errno;
+use abi::addr::{Va, VaRange};
 
 /// MAP_* of include/uapi/linux/mman.h and asm-generic/mman-common.h.
 pub(super) mod flag {
@@ -25,13 +26,13 @@ pub(super) mod flag {
 }
 
 /// MAP_32BIT picks from the second gigabyte (arch/x86/kernel/sys_x86_64.c, find_start_end).
-const LOW_32BIT: (u64, u64) = (0x4000_0000, 0x8000_0000);
+const LOW_32BIT: VaRange = Va(0x4000_0000).until(Va(0x8000_0000));
 
 /// The arguments of mmap, except the descriptor.
 #[derive(Clone, Copy, Debug)]
 pub struct MmapArgs {
     /// Hint, or the address itself with MAP_FIXED.
-    pub addr: u64,
+    pub addr: Va,
     /// Length in bytes.
     pub len_bytes: u64,
     /// PROT_*; unknown bits are ignored, as Linux ignores them here.
@@ -82,7 +83,7 @@ pub struct MmapPlan {
 /// # Errors
 /// EINVAL: misaligned offset.
 pub fn source(args: &MmapArgs) -> Result<Source, Errno> {
-    if misaligned(args.offset) {
+    if !args.offset.is_multiple_of(PAGE_BYTES) {
         return Err(Errno::EINVAL);
     }
     Ok(if args.flags & flag::ANONYMOUS != 0 {
@@ -117,14 +118,14 @@ pub fn mmap(
         return Err(Errno::ENOMEM);
     }
     let start = place(args, len_bytes, regions, bounds)?;
-    let end = start + len_bytes;
-    if args.flags & flag::FIXED_NOREPLACE != 0 && !regions.is_vacant(start, end) {
+    let range = VaRange::new(start, len_bytes);
+    if args.flags & flag::FIXED_NOREPLACE != 0 && !regions.is_vacant(range) {
         return Err(Errno::EEXIST);
     }
     let prot = Prot::from_bits_truncate(args.prot as u8);
     let mut region = Region {
         flags: region_flags(args.flags) | bounds.new_flags,
-        ..Region::new(start, end, prot, Kind::Anon)
+        ..Region::new(range, prot, Kind::Anon)
     };
     match file {
         Some(file) => check_file(args, len_bytes, prot, file, &mut region)?,
@@ -211,23 +212,19 @@ fn check_file(
 }
 
 /// Chooses the address (Linux: __get_unmapped_area).
-fn place(
-    args: &MmapArgs,
-    len_bytes: u64,
-    regions: &Regions,
-    bounds: &Bounds,
-) -> Result<u64, Errno> {
-    if len_bytes > bounds.top {
+fn place(args: &MmapArgs, len_bytes: u64, regions: &Regions, bounds: &Bounds) -> Result<Va, Errno> {
+    if len_bytes > bounds.top.0 {
         return Err(Errno::ENOMEM);
     }
     if args.flags & (flag::FIXED | flag::FIXED_NOREPLACE) != 0 {
         return check_fixed(args.addr, len_bytes, bounds).map(|()| args.addr);
     }
-    let hint = args.addr & !(PAGE_BYTES - 1);
-    if hint != 0 {
+    let hint = args.addr.align_down(PAGE_BYTES);
+    if hint != Va(0) {
         let hint = hint.max(bounds.low);
-        let vacant = bounds.holds(hint, len_bytes) && regions.is_vacant(hint, hint + len_bytes);
-        if vacant && !reaches_stack_gap(hint, hint + len_bytes, bounds) {
+        let vacant =
+            bounds.holds(hint, len_bytes) && regions.is_vacant(VaRange::new(hint, len_bytes));
+        if vacant && !reaches_stack_gap(VaRange::new(hint, len_bytes), bounds) {
             return Ok(hint);
         }
     }
@@ -237,20 +234,20 @@ fn place(
     } else {
         bounds.max_page
     };
-    let (low, high) = match args.flags & flag::LOW_32BIT {
-        0 => (bounds.low, bounds.mmap_top),
+    let area = match args.flags & flag::LOW_32BIT {
+        0 => bounds.area(),
         _ => LOW_32BIT,
     };
-    find_hole(regions, len_bytes, 0, max, low, high).ok_or(Errno::ENOMEM)
+    find_hole(regions, len_bytes, 0, max, area).ok_or(Errno::ENOMEM)
 }
 
-/// Whether `[start, end)` reaches into what is kept free below the stack; Linux keeps it from hints, too (stack_guard_gap in
+/// Whether `range` reaches into what is kept free below the stack; Linux keeps it from hints, too (stack_guard_gap in
 /// mm/mmap.c), but not from MAP_FIXED.
-fn reaches_stack_gap(start: u64, end: u64, bounds: &Bounds) -> bool {
-    start < bounds.mmap_top + abi::map::STACK_GAP && end > bounds.mmap_top
+fn reaches_stack_gap(range: VaRange, bounds: &Bounds) -> bool {
+    range.overlaps(VaRange::new(bounds.mmap_top, abi::map::STACK_GAP))
 }
 
-fn check_fixed(addr: u64, len_bytes: u64, bounds: &Bounds) -> Result<(), Errno> {
+fn check_fixed(addr: Va, len_bytes: u64, bounds: &Bounds) -> Result<(), Errno> {
     if !bounds.holds(addr, len_bytes) {
         Err(Errno::ENOMEM)
     } else if misaligned(addr) {
@@ -270,9 +267,8 @@ pub(super) fn find_hole(
     len_bytes: u64,
     lead: u64,
     max: PageSize,
-    low: u64,
-    high: u64,
-) -> Option<u64> {
+    area: VaRange,
+) -> Option<Va> {
     let sizes = PageSize::DESCENDING.into_iter();
     // BOUND: the sizes of pages.
     sizes
@@ -280,7 +276,7 @@ pub(super) fn find_hole(
         .find_map(|size| {
             let lead = lead & size.mask();
             regions
-                .find_hole(len_bytes.checked_add(lead)?, size.bytes(), low, high)
+                .find_hole(len_bytes.checked_add(lead)?, size.bytes(), area)
                 .map(|start| start + lead)
         })
 }

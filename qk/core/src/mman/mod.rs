@@ -20,20 +20,21 @@ pub use advice::{Advice, AdvicePlan, Lock, SyncPlan, madvise, mbind, mincore, ml
 pub use brk::{BrkPlan, Heap, brk};
 pub use map::{FileInfo, MmapArgs, MmapPlan, Source, mmap, source};
 pub use protect::{ProtectPlan, mprotect, munmap};
-pub use remap::{MremapArgs, RemapPlan, Span, mremap};
+pub use remap::{MremapArgs, RemapPlan, mremap};
 
 use crate::page::{PAGE_BYTES, PageSize};
 use crate::regions::RegionFlags;
+use abi::addr::{Va, VaRange};
 
 /// Where a rank's mappings may lie, and what they are like.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
     /// Lowest address a program may map (`abi::map::USER_BASE`).
-    pub low: u64,
+    pub low: Va,
     /// End of the area in which the kernel chooses addresses, from the top down.
-    pub mmap_top: u64,
+    pub mmap_top: Va,
     /// End of user memory (`abi::map::USER_TOP`): Linux's TASK_SIZE.
-    pub top: u64,
+    pub top: Va,
     /// The largest page the machine and the partition allow.
     pub max_page: PageSize,
     /// What each new region has besides.
@@ -42,8 +43,13 @@ pub struct Bounds {
 
 impl Bounds {
     /// Whether `[start, start + len_bytes)` lies below the end of user memory.
-    const fn holds(&self, start: u64, len_bytes: u64) -> bool {
-        len_bytes <= self.top && start <= self.top - len_bytes
+    const fn holds(&self, start: Va, len_bytes: u64) -> bool {
+        len_bytes <= self.top.0 && start.0 <= self.top.0 - len_bytes
+    }
+
+    /// Where the kernel chooses addresses.
+    const fn area(&self) -> VaRange {
+        self.low.until(self.mmap_top)
     }
 }
 
@@ -52,6 +58,6 @@ const fn page_align(len_bytes: u64) -> u64 {
     len_bytes.wrapping_add(PAGE_BYTES - 1) & !(PAGE_BYTES - 1)
 }
 
-const fn misaligned(addr: u64) -> bool {
-    addr & (PAGE_BYTES - 1) != 0
+const fn misaligned(addr: Va) -> bool {
+    !addr.is_aligned(PAGE_BYTES)
 }

@@ -3,6 +3,7 @@
 use super::{Bounds, misaligned, page_align};
 use crate::regions::{Prot, Region, RegionFlags, Regions};
 use abi::Errno;
+use abi::addr::{Va, VaRange};
 
 /// PROT_SEM: accepted and without meaning on x86.
 const PROT_SEM: u64 = 8;
@@ -12,10 +13,8 @@ const PROT_GROWSUP: u64 = 0x0200_0000;
 /// A change of access to be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProtectPlan {
-    /// First byte.
-    pub start: u64,
-    /// End of what is to be changed; wholly mapped. May equal `start`.
-    pub end: u64,
+    /// What is to be changed; wholly mapped. May be empty.
+    pub range: VaRange,
     /// The new access.
     pub prot: Prot,
     /// What the call returns after that: on Linux the pieces before a hole, or before a mapping
@@ -28,7 +27,7 @@ pub struct ProtectPlan {
 /// # Errors
 /// As mprotect(2).
 pub fn mprotect(
-    addr: u64,
+    addr: Va,
     len_bytes: u64,
     prot: u64,
     regions: &Regions,
@@ -41,7 +40,7 @@ pub fn mprotect(
     if len_bytes == 0 {
         return Ok(None);
     }
-    let end = addr.wrapping_add(page_align(len_bytes));
+    let end = Va(addr.0.wrapping_add(page_align(len_bytes)));
     if end <= addr {
         return Err(Errno::ENOMEM);
     }
@@ -50,7 +49,7 @@ pub fn mprotect(
     }
     let start = match grows {
         0 => addr,
-        _ => growing(addr, end, grows, regions)?,
+        _ => growing(addr.until(end), grows, regions)?,
     };
     if !regions.has_room(2) {
         return Err(Errno::ENOMEM);
@@ -62,7 +61,7 @@ pub fn mprotect(
     };
     let (mut stop, mut result) = (start, Ok(()));
     // POINT: regions::list::next
-    for region in regions.iter_range(start, end) {
+    for region in regions.iter_range(start.until(end)) {
         if region.start > stop {
             break;
         }
@@ -80,16 +79,15 @@ pub fn mprotect(
         return result.map(|()| None);
     }
     Ok(Some(ProtectPlan {
-        start,
-        end: stop,
+        range: start.until(stop),
         prot,
         result,
     }))
 }
 
 /// Where a change begins that is to reach down to the end of a stack. None reaches up on x86.
-fn growing(addr: u64, end: u64, grows: u64, regions: &Regions) -> Result<u64, Errno> {
-    let first = regions.iter_range(addr, end).next().ok_or(Errno::ENOMEM)?;
+fn growing(range: VaRange, grows: u64, regions: &Regions) -> Result<Va, Errno> {
+    let first = regions.iter_range(range).next().ok_or(Errno::ENOMEM)?;
     let whole = regions.lookup(first.start).ok_or(Errno::ENOMEM)?;
     match grows {
         PROT_GROWSDOWN if whole.flags.contains(RegionFlags::GROWSDOWN) => Ok(whole.start),
@@ -102,10 +100,10 @@ fn growing(addr: u64, end: u64, grows: u64, regions: &Regions) -> Result<u64, Er
 ///
 /// # Errors
 /// EINVAL.
-pub fn munmap(addr: u64, len_bytes: u64, bounds: &Bounds) -> Result<Option<(u64, u64)>, Errno> {
+pub fn munmap(addr: Va, len_bytes: u64, bounds: &Bounds) -> Result<Option<VaRange>, Errno> {
     let len_bytes = page_align(len_bytes);
     let in_linux = Bounds {
-        top: abi::map::WINDOW_TOP,
+        top: Va(abi::map::WINDOW_TOP),
         ..*bounds
     };
     if misaligned(addr) || len_bytes == 0 || !in_linux.holds(addr, len_bytes) {
@@ -116,5 +114,5 @@ pub fn munmap(addr: u64, len_bytes: u64, bounds: &Bounds) -> Result<Option<(u64,
     if start == end {
         return Ok(None);
     }
-    Ok(Some((start, end)))
+    Ok(Some(start.until(end)))
 }

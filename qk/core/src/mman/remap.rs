@@ -5,6 +5,7 @@ use super::{Bounds, misaligned, page_align};
 use crate::page::PageSize;
 use crate::regions::{Kind, Region, RegionFlags, Regions};
 use abi::Errno;
+use abi::addr::{Va, VaRange};
 
 const MAYMOVE: u64 = 1;
 const FIXED: u64 = 2;
@@ -17,7 +18,7 @@ const LINUX_TASK_SIZE: u64 = (1 << 47) - 4096;
 #[derive(Clone, Copy, Debug)]
 pub struct MremapArgs {
     /// Where the mapping is.
-    pub addr: u64,
+    pub addr: Va,
     /// Its length in bytes.
     pub old_len_bytes: u64,
     /// The length it shall have.
@@ -25,16 +26,7 @@ pub struct MremapArgs {
     /// MREMAP_*
     pub flags: u64,
     /// Where it shall go, with MREMAP_FIXED.
-    pub new_addr: u64,
-}
-
-/// `[start, end)` in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
-    /// First byte.
-    pub start: u64,
-    /// End.
-    pub end: u64,
+    pub new_addr: Va,
 }
 
 /// What an mremap comes to. Each variant's address is what the call returns.
@@ -43,30 +35,30 @@ pub enum RemapPlan {
     /// It stays and may get shorter.
     Stay {
         /// Where it is.
-        addr: u64,
+        addr: Va,
         /// What to unmap.
-        trim: Option<Span>,
+        trim: Option<VaRange>,
     },
     /// It grows where it is: `more` is to be added to the region that ends there.
     Grow {
         /// Where it is.
-        addr: u64,
+        addr: Va,
         /// The new part, adjacent to the region's end.
-        more: Span,
+        more: VaRange,
     },
     /// It moves, in this order: unmap `replace` and `trim`, move `from` to `to` with its frames,
     /// add `more` behind it, and with `keep_old` leave `from` mapped with fresh zeros.
     Move {
         /// Where it goes.
-        to: u64,
+        to: Va,
         /// What is moved; one piece of one region.
-        from: Span,
+        from: VaRange,
         /// The new part, adjacent to the moved one.
-        more: Option<Span>,
+        more: Option<VaRange>,
         /// What lies at the destination (MREMAP_FIXED).
-        replace: Option<Span>,
+        replace: Option<VaRange>,
         /// The part of the old mapping that the new one has no room for.
-        trim: Option<Span>,
+        trim: Option<VaRange>,
         /// MREMAP_DONTUNMAP.
         keep_old: bool,
     },
@@ -74,7 +66,7 @@ pub enum RemapPlan {
 
 impl RemapPlan {
     /// What it unmaps besides what moves.
-    pub fn unmaps(&self) -> impl Iterator<Item = Span> {
+    pub fn unmaps(&self) -> impl Iterator<Item = VaRange> {
         let spans = match *self {
             RemapPlan::Stay { trim, .. } => [trim, None],
             RemapPlan::Grow { .. } => [None, None],
@@ -100,22 +92,15 @@ pub fn mremap(args: &MremapArgs, regions: &Regions, bounds: &Bounds) -> Result<R
         .filter(|end| *end <= bounds.top)
         .ok_or(Errno::EINVAL)?;
     let addr = args.addr;
-    let trim = (new < old).then(|| Span {
-        start: addr + new,
-        end,
-    });
+    let trim = (new < old).then(|| (addr + new).until(end));
     if args.flags & (FIXED | DONTUNMAP) == 0 && new <= old {
         if let Some(span) = trim {
-            regions
-                .check_remove(span.start, span.end)
-                .map_err(|_| Errno::ENOMEM)?;
+            let room = regions.check_remove(span);
+            room.map_err(|_| Errno::ENOMEM)?;
         }
         return Ok(RemapPlan::Stay { addr, trim });
     }
-    let from = Span {
-        start: addr,
-        end: end.min(addr + new),
-    };
+    let from = addr.until(end.min(addr + new));
     if from.end > region.end || new > old && !region.may_grow() {
         return Err(Errno::EFAULT);
     }
@@ -133,25 +118,19 @@ pub fn mremap(args: &MremapArgs, regions: &Regions, bounds: &Bounds) -> Result<R
         return Err(Errno::ENOMEM);
     }
     if args.flags & (FIXED | DONTUNMAP) == 0
-        && grows_in_place(region, end, addr + new, regions, bounds)
+        && grows_in_place(region, end.until(addr + new), regions, bounds)
     {
         return Ok(RemapPlan::Grow {
             addr,
-            more: Span {
-                start: end,
-                end: addr + new,
-            },
+            more: end.until(addr + new),
         });
     }
     if args.flags & MAYMOVE == 0 {
         return Err(Errno::ENOMEM);
     }
     let (to, replace) = destination(args, region, new, regions, bounds)?;
-    let moved = from.end - from.start;
-    let more = (moved < new).then_some(Span {
-        start: to + moved,
-        end: to + new,
-    });
+    let moved = from.len_bytes();
+    let more = (moved < new).then_some((to + moved).until(to + new));
     Ok(RemapPlan::Move {
         to,
         from,
@@ -177,7 +156,10 @@ fn check(args: &MremapArgs, bounds: &Bounds) -> Result<(u64, u64), Errno> {
     }
     if flags & FIXED != 0 {
         let to = args.new_addr;
-        let overlaps = args.addr < to.saturating_add(new) && to < args.addr.saturating_add(old);
+        let end = |at: Va, len_bytes| Va(at.0.saturating_add(len_bytes));
+        let overlaps = to
+            .until(end(to, new))
+            .overlaps(args.addr.until(end(args.addr, old)));
         if misaligned(to) || !bounds.holds(to, new) || overlaps {
             return Err(Errno::EINVAL);
         }
@@ -188,14 +170,8 @@ fn check(args: &MremapArgs, bounds: &Bounds) -> Result<(u64, u64), Errno> {
     Ok((old, new))
 }
 
-fn grows_in_place(
-    region: &Region,
-    end: u64,
-    new_end: u64,
-    regions: &Regions,
-    bounds: &Bounds,
-) -> bool {
-    region.end == end && new_end <= bounds.top && regions.is_vacant(end, new_end)
+fn grows_in_place(region: &Region, more: VaRange, regions: &Regions, bounds: &Bounds) -> bool {
+    region.end == more.start && more.end <= bounds.top && regions.is_vacant(more)
 }
 
 /// Where the mapping moves, and what must be unmapped there first.
@@ -205,12 +181,9 @@ fn destination(
     len_bytes: u64,
     regions: &Regions,
     bounds: &Bounds,
-) -> Result<(u64, Option<Span>), Errno> {
+) -> Result<(Va, Option<VaRange>), Errno> {
     if args.flags & FIXED != 0 {
-        let span = Span {
-            start: args.new_addr,
-            end: args.new_addr + len_bytes,
-        };
+        let span = VaRange::new(args.new_addr, len_bytes);
         return Ok((span.start, Some(span)));
     }
     let small = region.flags.contains(RegionFlags::SMALL_PAGES);
@@ -219,13 +192,6 @@ fn destination(
     } else {
         bounds.max_page
     };
-    let to = find_hole(
-        regions,
-        len_bytes,
-        args.addr,
-        max,
-        bounds.low,
-        bounds.mmap_top,
-    );
+    let to = find_hole(regions, len_bytes, args.addr.0, max, bounds.area());
     to.map(|to| (to, None)).ok_or(Errno::ENOMEM)
 }

@@ -4,7 +4,7 @@ use super::entry::{Entry, Level, index, level_of, shift, span};
 use super::{ANY, OutOfTables, Path, Slot, Table, Tables, Turns, descend};
 use crate::page::PageSize;
 use crate::regions::Prot;
-use abi::addr::Phys;
+use abi::addr::{Phys, Va, VaRange};
 
 /// How to map.
 #[derive(Clone, Copy, Debug)]
@@ -31,20 +31,20 @@ pub fn own_table(t: &impl Tables, root: Phys) -> Option<Phys> {
 pub fn map(
     t: &mut impl Tables,
     root: Phys,
-    va: u64,
+    va: Va,
     pa: Phys,
     len_bytes: u64,
     options: MapOptions,
 ) -> Result<(), OutOfTables> {
-    debug_assert!((va | pa.0 | len_bytes) & (PageSize::Size4K.bytes() - 1) == 0);
-    debug_assert!(va + len_bytes <= span(4) && len_bytes > 0);
-    let end = va + len_bytes;
+    debug_assert!((va.0 | pa.0 | len_bytes) & (PageSize::Size4K.bytes() - 1) == 0);
+    debug_assert!((va + len_bytes).0 <= span(4) && len_bytes > 0);
+    let range = VaRange::new(va, len_bytes);
     let mapping = Mapping {
-        offset: pa.0.wrapping_sub(va),
+        offset: pa.0.wrapping_sub(va.0),
         max_level: level_of(options.max),
         options,
     };
-    let path = match descend(t, root, va, end) {
+    let path = match descend(t, root, range) {
         Some(path) => path,
         None => {
             let table = t.alloc_table(3).ok_or(OutOfTables)?;
@@ -52,16 +52,16 @@ pub fn map(
             Path::from_top(t.table(table))
         }
     };
-    let (added, reached) = mapping.fill(t, &path.table, path.level, va, end);
+    let (added, reached) = mapping.fill(t, &path.table, path.level, range);
     if let Some(above) = path.entries(va).next() {
         let entry = above.read();
         above.write_count(entry, entry.count() + added);
     }
-    if reached == end {
+    if reached == range.end {
         return Ok(());
     }
     if reached > va {
-        remove(t, root, [va, reached], &mut |_, _| ());
+        remove(t, root, va.until(reached), &mut |_, _| ());
     }
     Err(OutOfTables)
 }
@@ -75,18 +75,17 @@ struct Mapping {
 }
 
 impl Mapping {
-    /// Maps `[start, end)` below `table`. Returns how many entries of `table` came into use, and
-    /// where it had to stop for want of a table (`end` when all went well).
+    /// Maps `range` below `table`. Returns how many entries of `table` came into use, and
+    /// where it had to stop for want of a table (its end when all went well).
     fn fill<T: Tables>(
         &self,
         t: &mut T,
         table: &T::Table,
         level: Level,
-        start: u64,
-        end: u64,
-    ) -> (u64, u64) {
+        range: VaRange,
+    ) -> (u64, Va) {
         let mut added = 0;
-        let mut va = start;
+        let VaRange { start: mut va, end } = range;
         while va < end {
             let leaves = self.leaves_at(level, va, end);
             if leaves > 0 {
@@ -96,7 +95,7 @@ impl Mapping {
                 va += leaves << shift(level);
                 continue;
             }
-            let slot = index(va, level);
+            let slot = index(va.0, level);
             let old = table.get(slot);
             let (child, child_table) = if old.is_empty() {
                 match t.alloc_table(level - 1) {
@@ -106,8 +105,8 @@ impl Mapping {
             } else {
                 (old, t.below(table, slot, old))
             };
-            let stop = end.min((va & !(span(level) - 1)) + span(level));
-            let (below, reached) = self.fill(t, &child_table, level - 1, va, stop);
+            let stop = end.min(va.align_down(span(level)) + span(level));
+            let (below, reached) = self.fill(t, &child_table, level - 1, va.until(stop));
             let count = child.count() + below;
             if count == 0 {
                 t.free_table(child.address(), level - 1);
@@ -126,17 +125,17 @@ impl Mapping {
     }
 
     /// How many adjacent leaves of `level` fit at `va` without leaving the table.
-    fn leaves_at(&self, level: Level, va: u64, end: u64) -> u64 {
-        let misaligned = (va | va.wrapping_add(self.offset)) & (span(level) - 1) != 0;
+    fn leaves_at(&self, level: Level, va: Va, end: Va) -> u64 {
+        let misaligned = (va.0 | va.0.wrapping_add(self.offset)) & (span(level) - 1) != 0;
         if level > self.max_level || misaligned {
             return 0;
         }
-        ((end - va) >> shift(level)).min(512 - index(va, level) as u64)
+        ((end - va) >> shift(level)).min(512 - index(va.0, level) as u64)
     }
 
-    fn write_leaves(&self, table: &impl Table, level: Level, va: u64, leaves: u64) {
-        let first = index(va, level);
-        let pa = Phys(va.wrapping_add(self.offset));
+    fn write_leaves(&self, table: &impl Table, level: Level, va: Va, leaves: u64) {
+        let first = index(va.0, level);
+        let pa = Phys(va.0.wrapping_add(self.offset));
         let leaf = Entry::leaf(pa, level, self.options.prot, self.options.dirty);
         debug_assert!(
             // BOUND: the entries of a table; the caller counts them.
@@ -147,7 +146,7 @@ impl Mapping {
     }
 }
 
-/// Unmaps `[start, end)`, holes allowed, splitting large pages at the borders and freeing tables
+/// Unmaps `range`, holes allowed, splitting large pages at the borders and freeing tables
 /// that become empty. `visit(tables, pa, len_bytes, dirty)` gets what went, PROT_NONE entries too, in as few pieces
 /// as one table shows; `dirty` means that a piece may hold something else than zeros.
 ///
@@ -156,15 +155,14 @@ impl Mapping {
 pub fn unmap<T: Tables>(
     t: &mut T,
     root: Phys,
-    start: u64,
-    end: u64,
+    range: VaRange,
     mut visit: impl FnMut(&mut T, Phys, u64, bool),
 ) -> Result<(), OutOfTables> {
-    let Some(path) = descend(t, root, start, end) else {
+    let Some(path) = descend(t, root, range) else {
         return Ok(());
     };
-    path.split_borders(t, root, [start, end])?;
-    remove_from(t, path, [start, end], &mut |t: &mut T, run: Run| {
+    path.split_borders(t, root, range)?;
+    remove_from(t, path, range, &mut |t: &mut T, run: Run| {
         visit(t, run.leaf.address(), run.len_bytes, run.leaf.is_dirty());
     });
     Ok(())
@@ -173,7 +171,8 @@ pub fn unmap<T: Tables>(
 /// Empties slot 0 and frees its tables, the topmost too: no window may show it any more.
 pub fn destroy<T: Tables>(t: &mut T, root: Phys, mut visit: impl FnMut(Phys, u64, bool)) {
     if let Some(table) = own_table(t, root) {
-        remove(t, root, [0, span(4)], &mut |_, run: Run| {
+        let all = VaRange::new(Va(0), span(4));
+        remove(t, root, all, &mut |_, run: Run| {
             visit(run.leaf.address(), run.len_bytes, run.leaf.is_dirty());
         });
         t.table(root).set(0, Entry::EMPTY);
@@ -184,23 +183,23 @@ pub fn destroy<T: Tables>(t: &mut T, root: Phys, mut visit: impl FnMut(Phys, u64
 /// Leaves that went: adjacent both ways, alike.
 pub(super) struct Run {
     /// Virtual address.
-    pub va: u64,
+    pub va: Va,
     /// Length in bytes.
     pub len_bytes: u64,
     /// The first leaf as it was last.
     pub leaf: Entry,
 }
 
-/// Takes out the leaves of `[start, end)`, which begins and ends between leaves, shows them to `visit`, and frees tables that
+/// Takes out the leaves of `range`, which begins and ends between leaves, shows them to `visit`, and frees tables that
 /// become empty.
 pub(super) fn remove<T: Tables>(
     t: &mut T,
     root: Phys,
-    [start, end]: [u64; 2],
+    range: VaRange,
     visit: &mut impl FnMut(&mut T, Run),
 ) {
-    if let Some(path) = descend(t, root, start, end) {
-        remove_from(t, path, [start, end], visit);
+    if let Some(path) = descend(t, root, range) {
+        remove_from(t, path, range, visit);
     }
 }
 
@@ -208,12 +207,12 @@ pub(super) fn remove<T: Tables>(
 fn remove_from<T: Tables>(
     t: &mut T,
     path: Path<T::Table>,
-    [start, end]: [u64; 2],
+    range: VaRange,
     visit: &mut impl FnMut(&mut T, Run),
 ) {
-    let mut gone = remove_below(t, &path.table, path.level, start, end, visit);
+    let mut gone = remove_below(t, &path.table, path.level, range, visit);
     // BOUND: the levels.
-    for slot in path.entries(start) {
+    for slot in path.entries(range.start) {
         if gone == 0 {
             break;
         }
@@ -226,20 +225,19 @@ fn remove_below<T: Tables>(
     t: &mut T,
     table: &T::Table,
     level: Level,
-    start: u64,
-    end: u64,
+    range: VaRange,
     visit: &mut impl FnMut(&mut T, Run),
 ) -> u64 {
     let mut turns = Turns::default();
     let mut emptied = 0;
-    let mut va = start;
+    let VaRange { start: mut va, end } = range;
     while va < end {
         let slot = Slot::of(table, level, va);
         let mut stop = end.min(slot.va + span(level));
         let entry = slot.read();
         if entry.is_table() {
             let below = t.below(&slot.table, slot.index, entry);
-            let gone = remove_below(t, &below, level - 1, va, stop, visit);
+            let gone = remove_below(t, &below, level - 1, va.until(stop), visit);
             emptied += u64::from(drop_count(t, &slot, entry, gone));
         } else if !entry.is_empty() {
             let (leaf, count) = slot.take_run(entry, end);

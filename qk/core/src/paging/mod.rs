@@ -32,7 +32,7 @@ pub use relocate::move_range;
 pub use report::{Extent, Stretch, Translation, extent_at, extents, stretch, translate};
 pub use table::{GROUP, Table};
 
-use abi::addr::Phys;
+use abi::addr::{Phys, Va, VaRange};
 use entry::{Entry, Level, span};
 use slot::Slot;
 
@@ -71,18 +71,18 @@ pub struct OutOfTables;
 /// Any bit: what a leaf has and an empty entry has not.
 const ANY: u64 = u64::MAX;
 
-/// Calls `visit` for each leaf that touches `[start, end)` and has any of `bits`, in address order.
+/// Calls `visit` for each leaf that touches `range` and has any of `bits`, in address order.
 fn for_each_leaf<T: Tables>(
     t: &mut T,
     root: Phys,
-    [start, end]: [u64; 2],
+    range: VaRange,
     bits: u64,
     visit: &mut impl FnMut(&mut T, &Slot<T::Table>, Entry),
 ) {
-    if start < end
-        && let Some(path) = descend(t, root, start, end)
+    if range.start < range.end
+        && let Some(path) = descend(t, root, range)
     {
-        walk(t, (&path.table, path.level), [start, end], bits, visit);
+        walk(t, (&path.table, path.level), range, bits, visit);
     }
 }
 
@@ -94,13 +94,13 @@ struct Path<T> {
     above: [Option<T>; 2],
 }
 
-/// The [`Path`] to `[start, end)`; None: nothing has been mapped yet.
+/// The [`Path`] to `range`; None: nothing has been mapped yet.
 #[inline]
-fn descend<T: Tables>(t: &T, root: Phys, start: u64, end: u64) -> Option<Path<T::Table>> {
+fn descend<T: Tables>(t: &T, root: Phys, range: VaRange) -> Option<Path<T::Table>> {
     let mut path = Path::from_top(top(t, root)?);
     // BOUND: the levels.
-    while path.level > 1 && (start ^ (end - 1)) >> entry::shift(path.level) == 0 {
-        let slot = Slot::of(&path.table, path.level, start);
+    while path.level > 1 && (range.start.0 ^ (range.end.0 - 1)) >> entry::shift(path.level) == 0 {
+        let slot = Slot::of(&path.table, path.level, range.start);
         let entry = slot.read();
         if !entry.is_table() {
             break;
@@ -115,19 +115,19 @@ fn descend<T: Tables>(t: &T, root: Phys, start: u64, end: u64) -> Option<Path<T:
 fn walk<T: Tables>(
     t: &mut T,
     (table, level): (&T::Table, Level),
-    [start, end]: [u64; 2],
+    range: VaRange,
     bits: u64,
     visit: &mut impl FnMut(&mut T, &Slot<T::Table>, Entry),
 ) {
     let mut turns = Turns::default();
-    let mut va = start;
+    let VaRange { start: mut va, end } = range;
     while va < end {
         let slot = Slot::of(table, level, va);
         let mut stop = end.min(slot.va + span(level));
         let entry = slot.read();
         if entry.is_table() {
             let below = t.below(&slot.table, slot.index, entry);
-            walk(t, (&below, level - 1), [va, stop], bits, visit);
+            walk(t, (&below, level - 1), va.until(stop), bits, visit);
         } else if entry.0 & bits != 0 {
             visit(t, &slot, entry);
         } else {
@@ -166,7 +166,8 @@ impl Turns {
 }
 
 /// The leaf of `va`, be it a PROT_NONE entry.
-fn find_leaf<T: Tables>(t: &T, root: Phys, va: u64) -> Option<(Slot<T::Table>, Entry)> {
+#[inline]
+fn find_leaf<T: Tables>(t: &T, root: Phys, va: Va) -> Option<(Slot<T::Table>, Entry)> {
     let mut table = top(t, root)?;
     let mut level = 3;
     // BOUND: the levels.
@@ -203,30 +204,30 @@ impl<T: Table> Path<T> {
     }
 
     /// The entries that lead to what begins at `start`, the lowest first.
-    fn entries(&self, start: u64) -> impl Iterator<Item = Slot<T>> {
+    fn entries(&self, start: Va) -> impl Iterator<Item = Slot<T>> {
         let tables = self.above.iter().zip(2..);
         tables.filter_map(move |(table, level)| Some(Slot::of(table.as_ref()?, level, start)))
     }
 
-    /// Makes `start` and `end`, of its range, borders between leaves: those that extend across are split. With the same
+    /// Makes start and end of its range borders between leaves: those that extend across are split. With the same
     /// translation and access before and after, a TLB that still holds a large page is right until the caller changes one of
     /// the parts and flushes. The path stays one.
     fn split_borders<U: Tables<Table = T>>(
         &self,
         t: &mut U,
         root: Phys,
-        [start, end]: [u64; 2],
+        range: VaRange,
     ) -> Result<(), OutOfTables> {
         if self.level > 1 {
-            split_at(t, root, start)?;
-            split_at(t, root, end)?;
+            split_at(t, root, range.start)?;
+            split_at(t, root, range.end)?;
         }
         Ok(())
     }
 }
 
 /// Splits any leaf that extends across `va`.
-fn split_at(t: &mut impl Tables, root: Phys, va: u64) -> Result<(), OutOfTables> {
+fn split_at(t: &mut impl Tables, root: Phys, va: Va) -> Result<(), OutOfTables> {
     // BOUND: the levels.
     while let Some((slot, entry)) = find_leaf(t, root, va)
         && slot.va != va
@@ -237,11 +238,11 @@ fn split_at(t: &mut impl Tables, root: Phys, va: u64) -> Result<(), OutOfTables>
 }
 
 /// Tables of level 1 and of level 2 that it takes to make `va` a border between leaves.
-pub fn tables_for_border(t: &impl Tables, root: Phys, va: u64) -> [usize; 2] {
+pub fn tables_for_border(t: &impl Tables, root: Phys, va: Va) -> [usize; 2] {
     let Some((slot, _)) = find_leaf(t, root, va).filter(|(slot, _)| slot.va != va) else {
         return [0, 0];
     };
-    let small = !va.is_multiple_of(span(2));
+    let small = !va.is_aligned(span(2));
     [usize::from(small), usize::from(slot.level == 3)]
 }
 

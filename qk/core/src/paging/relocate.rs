@@ -2,8 +2,7 @@
 
 use super::map::{Run, remove};
 use super::{ANY, MapOptions, OutOfTables, Tables, descend, for_each_leaf, map, mark_dirty};
-
-use abi::addr::Phys;
+use abi::addr::{Phys, Va, VaRange};
 
 /// Work of mapping a page anew, in instructions.
 const MOVE_WORK: u32 = 200;
@@ -19,18 +18,18 @@ const MOVE_WORK: u32 = 200;
 pub fn move_range<T: Tables>(
     t: &mut T,
     root: Phys,
-    from: u64,
-    to: u64,
+    from: Va,
+    to: Va,
     len_bytes: u64,
 ) -> Result<(), OutOfTables> {
     debug_assert!(from + len_bytes <= to || to + len_bytes <= from);
-    let end = from + len_bytes;
-    let Some(path) = descend(t, root, from, end) else {
+    let old = VaRange::new(from, len_bytes);
+    let Some(path) = descend(t, root, old) else {
         return Ok(());
     };
-    path.split_borders(t, root, [from, end])?;
+    path.split_borders(t, root, old)?;
     let mut copied = Ok(());
-    for_each_leaf(t, root, [from, end], ANY, &mut |t, slot, leaf| {
+    for_each_leaf(t, root, old, ANY, &mut |t, slot, leaf| {
         t.point(MOVE_WORK);
         if copied.is_ok() {
             let max = slot.leaf_size();
@@ -50,13 +49,13 @@ pub fn move_range<T: Tables>(
         }
     });
     if copied.is_err() {
-        remove(t, root, [to, to + len_bytes], &mut |_, _| ());
+        remove(t, root, VaRange::new(to, len_bytes), &mut |_, _| ());
         return copied;
     }
-    remove(t, root, [from, end], &mut |t: &mut T, run: Run| {
+    remove(t, root, old, &mut |t: &mut T, run: Run| {
         if run.leaf.is_dirty() {
             let va = to + (run.va - from);
-            mark_dirty(t, root, va, va + run.len_bytes);
+            mark_dirty(t, root, VaRange::new(va, run.len_bytes));
         }
     });
     Ok(())

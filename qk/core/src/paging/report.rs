@@ -4,7 +4,7 @@ use super::entry::{Level, shift, span};
 use super::{ANY, Slot, Table, Tables, Turns, descend, find_leaf, top};
 use crate::page::PageSize;
 use crate::regions::Prot;
-use abi::addr::Phys;
+use abi::addr::{Phys, Va, VaRange};
 
 /// What an address translates to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub struct Translation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
     /// Virtual address.
-    pub va: u64,
+    pub va: Va,
     /// Physical address.
     pub pa: Phys,
     /// Length in bytes.
@@ -33,7 +33,7 @@ pub struct Extent {
 }
 
 /// Translates `va` (below 512 GiB). None: no frame there.
-pub fn translate(t: &impl Tables, root: Phys, va: u64) -> Option<Translation> {
+pub fn translate(t: &impl Tables, root: Phys, va: Va) -> Option<Translation> {
     let (slot, leaf) = find_leaf(t, root, va)?;
     Some(Translation {
         pa: leaf.address() + (va - slot.va),
@@ -43,10 +43,10 @@ pub fn translate(t: &impl Tables, root: Phys, va: u64) -> Option<Translation> {
     })
 }
 
-/// Reports the frames behind `[start, end)` in address order, in as few extents as possible.
-pub fn extents(t: &impl Tables, root: Phys, start: u64, end: u64, mut visit: impl FnMut(Extent)) {
+/// Reports the frames behind `range` in address order, in as few extents as possible.
+pub fn extents(t: &impl Tables, root: Phys, range: VaRange, mut visit: impl FnMut(Extent)) {
     let mut open: Option<Extent> = None;
-    spans(t, root, start, end, &mut |va, len_bytes, leaf| {
+    spans(t, root, range, &mut |va, len_bytes, leaf| {
         let Some((pa, prot)) = leaf else { return };
         match &mut open {
             Some(e) if e.va + e.len_bytes == va && e.pa + e.len_bytes == pa && e.prot == prot => {
@@ -70,7 +70,7 @@ pub fn extents(t: &impl Tables, root: Phys, start: u64, end: u64, mut visit: imp
 
 /// The extent that begins at `va`, as [`extents`] would report it first, up to `end` (above `va`, at most 512 GiB); only what
 /// belongs to it is looked at. None: no frame there.
-pub fn extent_at(t: &impl Tables, root: Phys, va: u64, end: u64) -> Option<Extent> {
+pub fn extent_at(t: &impl Tables, root: Phys, va: Va, end: Va) -> Option<Extent> {
     let mut found: Option<Extent> = None;
     let mut at = va;
     while at < end
@@ -98,13 +98,13 @@ pub fn extent_at(t: &impl Tables, root: Phys, va: u64, end: u64) -> Option<Exten
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stretch {
     /// Its end.
-    pub end: u64,
+    pub end: Va,
     /// Whether there are frames; else it is vacant.
     pub mapped: bool,
 }
 
 /// The stretch that starts at `va`, as far as one table shows, up to `end` (above `va`, at most 512 GiB).
-pub fn stretch(t: &impl Tables, root: Phys, va: u64, end: u64) -> Stretch {
+pub fn stretch(t: &impl Tables, root: Phys, va: Va, end: Va) -> Stretch {
     let Some(mut table) = top(t, root) else {
         return Stretch { end, mapped: false };
     };
@@ -129,7 +129,7 @@ pub fn stretch(t: &impl Tables, root: Phys, va: u64, end: u64) -> Stretch {
 }
 
 /// How many leaves there are from one on, of those that begin below `end`.
-fn leaves<T: Tables>(t: &T, first: &Slot<T::Table>, end: u64) -> u64 {
+fn leaves<T: Tables>(t: &T, first: &Slot<T::Table>, end: Va) -> u64 {
     let most = first.entries_until(end);
     let mut turns = Turns::default();
     let mut count = 1;
@@ -148,20 +148,14 @@ fn leaves<T: Tables>(t: &T, first: &Slot<T::Table>, end: u64) -> u64 {
 /// Where the part of some adjacent leaves in a range begins, and their access; None for a piece of a hole.
 type Leaf = Option<(Phys, Prot)>;
 
-/// Covers `[start, end)` with calls `visit(va, len_bytes, leaf)`.
-fn spans(
-    t: &impl Tables,
-    root: Phys,
-    start: u64,
-    end: u64,
-    visit: &mut impl FnMut(u64, u64, Leaf),
-) {
-    if start >= end {
+/// Covers `range` with calls `visit(va, len_bytes, leaf)`.
+fn spans(t: &impl Tables, root: Phys, range: VaRange, visit: &mut impl FnMut(Va, u64, Leaf)) {
+    if range.is_empty() {
         return;
     }
-    match descend(t, root, start, end) {
-        Some(path) => spans_below(t, &path.table, path.level, start, end, visit),
-        None => visit(start, end - start, None),
+    match descend(t, root, range) {
+        Some(path) => spans_below(t, &path.table, path.level, range, visit),
+        None => visit(range.start, range.len_bytes(), None),
     }
 }
 
@@ -169,19 +163,18 @@ fn spans_below<T: Tables>(
     t: &T,
     table: &T::Table,
     level: Level,
-    start: u64,
-    end: u64,
-    visit: &mut impl FnMut(u64, u64, Leaf),
+    range: VaRange,
+    visit: &mut impl FnMut(Va, u64, Leaf),
 ) {
     let mut turns = Turns::default();
-    let mut va = start;
+    let VaRange { start: mut va, end } = range;
     while va < end {
         let slot = Slot::of(table, level, va);
         let mut stop = end.min(slot.va + span(level));
         let entry = slot.read();
         if entry.is_table() {
             let below = t.below(&slot.table, slot.index, entry);
-            spans_below(t, &below, level - 1, va, stop, visit);
+            spans_below(t, &below, level - 1, va.until(stop), visit);
         } else if entry.is_empty() {
             let empty = slot.without(ANY, end);
             t.point(3 * empty as u32);

@@ -3,6 +3,7 @@
 use super::entry::{self, Entry, Level, index, span};
 use super::table::{GROUP, Table};
 use crate::page::PageSize;
+use abi::addr::Va;
 
 /// Where an entry sits.
 #[derive(Clone)]
@@ -11,17 +12,17 @@ pub(super) struct Slot<T> {
     pub index: usize,
     pub level: Level,
     /// First address the entry translates.
-    pub va: u64,
+    pub va: Va,
 }
 
 impl<T: Table> Slot<T> {
     /// The slot of `table` that translates `va`.
-    pub(super) fn of(table: &T, level: Level, va: u64) -> Self {
+    pub(super) fn of(table: &T, level: Level, va: Va) -> Self {
         Self {
             table: table.clone(),
-            index: index(va, level),
+            index: index(va.0, level),
             level,
-            va: va & !(span(level) - 1),
+            va: va.align_down(span(level)),
         }
     }
 
@@ -55,7 +56,7 @@ impl<T: Table> Slot<T> {
     /// Takes out its leaf `old` and those behind it, as far as they continue it: adjacent frames, the
     /// same access, equally dirty. Returns the leaf as it was last, and how many went; at most those
     /// that begin below `end`.
-    pub(super) fn take_run(&self, old: Entry, end: u64) -> (Entry, u64) {
+    pub(super) fn take_run(&self, old: Entry, end: Va) -> (Entry, u64) {
         let first = self.replace(old, |_| Entry::EMPTY);
         let racing = first.may_become_dirty();
         let most = self.entries_until(end);
@@ -84,7 +85,7 @@ impl<T: Table> Slot<T> {
 
     /// How many leaves from its `first` on continue it: adjacent frames, the same access. At most
     /// those that begin below `end`.
-    pub(super) fn run(&self, first: Entry, end: u64) -> u64 {
+    pub(super) fn run(&self, first: Entry, end: Va) -> u64 {
         let most = self.entries_until(end);
         let (mut next, mut count) = (first.clean(), 1);
         if most > GROUP {
@@ -103,7 +104,7 @@ impl<T: Table> Slot<T> {
     }
 
     /// How many entries from this one on have none of `bits`, of those that begin below `end`.
-    pub(super) fn without(&self, bits: u64, end: u64) -> usize {
+    pub(super) fn without(&self, bits: u64, end: Va) -> usize {
         let most = self.entries_until(end);
         let mut count = 0;
         // BOUND: the entries of a table; the caller counts them.
@@ -162,7 +163,7 @@ impl<T: Table> Slot<T> {
     }
 
     /// Entries of its table from this one on that translate something below `end`.
-    pub(super) fn entries_until(&self, end: u64) -> usize {
+    pub(super) fn entries_until(&self, end: Va) -> usize {
         let entries = (end - self.va).div_ceil(span(self.level)) as usize;
         entries.min(512 - self.index)
     }

@@ -10,6 +10,7 @@ mod gaps;
 
 use super::Region;
 use crate::Point;
+use abi::addr::Va;
 use alloc::vec::Vec;
 
 /// Regions of a chunk. Small in tests, so that few operations meet every case.
@@ -35,12 +36,12 @@ struct Chunk {
 }
 
 impl Chunk {
-    fn first(&self) -> u64 {
-        self.slots.first().map_or(0, |r| r.start)
+    fn first(&self) -> Va {
+        self.slots.first().map_or(Va(0), |r| r.start)
     }
 
-    fn end(&self) -> u64 {
-        self.slots.last().map_or(0, |r| r.end)
+    fn end(&self) -> Va {
+        self.slots.last().map_or(Va(0), |r| r.end)
     }
 }
 
@@ -118,7 +119,7 @@ impl List {
     }
 
     /// The first region that ends above `addr`.
-    pub fn above(&self, addr: u64) -> Place {
+    pub fn above(&self, addr: Va) -> Place {
         let chunk = self.chunks.partition_point(|c| c.end() <= addr);
         let slots = self.chunks.get(chunk).map_or(&[][..], |c| &c.slots);
         Place {
@@ -174,7 +175,7 @@ impl List {
     }
 
     /// Lets the region at `at` end at `end`, up to where the next one begins.
-    pub fn extend(&mut self, at: Place, end: u64) {
+    pub fn extend(&mut self, at: Place, end: Va) {
         let next = self.next(at);
         let filled_bytes = self.gap_below(next);
         if let Some(region) = self.get_mut(at) {
@@ -194,15 +195,15 @@ impl List {
     }
 
     /// Lets the region at `at` begin at `start`, inside of it.
-    pub fn trim_front(&mut self, at: Place, start: u64) {
+    pub fn trim_front(&mut self, at: Place, start: Va) {
         if let Some(region) = self.get_mut(at) {
-            *region = region.clip(start, u64::MAX);
+            *region = region.clip(start.until(Va(u64::MAX)));
         }
         self.gap_grew(at);
     }
 
     /// Lets the region at `at` end at `end`, inside of it.
-    pub fn trim_back(&mut self, at: Place, end: u64) {
+    pub fn trim_back(&mut self, at: Place, end: Va) {
         if let Some(region) = self.get_mut(at) {
             region.end = end;
         }
@@ -211,7 +212,7 @@ impl List {
 
     /// Makes two of the region at `at`, of which the second begins at `addr`, inside of it. Returns the place of the first. The
     /// caller has reserved storage.
-    pub fn split(&mut self, at: Place, addr: u64) -> Place {
+    pub fn split(&mut self, at: Place, addr: Va) -> Place {
         (self.point)(MOVE * CHUNK as u32);
         let upper = self.make_room(Place {
             slot: at.slot + 1,
@@ -222,7 +223,7 @@ impl List {
             ..upper
         };
         let slots = &mut self.chunks[upper.chunk].slots;
-        let rest = slots[lower.slot].clip(addr, u64::MAX);
+        let rest = slots[lower.slot].clip(addr.until(Va(u64::MAX)));
         slots[lower.slot].end = addr;
         slots.insert(upper.slot, rest);
         self.len += 1;
@@ -230,7 +231,7 @@ impl List {
     }
 
     /// Takes out the region at `at` and those behind it that begin below `end`.
-    pub fn remove_until(&mut self, at: Place, end: u64) {
+    pub fn remove_until(&mut self, at: Place, end: Va) {
         let Place { mut chunk, slot } = at;
         if slot > 0 {
             self.remove_in_chunk(at, end);
@@ -253,7 +254,7 @@ impl List {
         self.removed(front);
     }
 
-    fn remove_in_chunk(&mut self, at: Place, end: u64) {
+    fn remove_in_chunk(&mut self, at: Place, end: Va) {
         (self.point)(MOVE * CHUNK as u32);
         let slots = &mut self.chunks[at.chunk].slots;
         let last = slots.partition_point(|r| r.start < end).max(at.slot);

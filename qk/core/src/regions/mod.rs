@@ -12,6 +12,8 @@ mod tests;
 pub use region::{Backing, Kind, Prot, Region, RegionFlags};
 
 use crate::Point;
+use crate::page::PAGE_BYTES;
+use abi::addr::{Va, VaRange};
 use list::List;
 
 /// Why a change was refused. Nothing has changed, except as [`RegionError::Hole`] says.
@@ -26,7 +28,7 @@ pub enum RegionError {
     /// Nothing is mapped at `at`: ENOMEM (or EFAULT, as the call has it).
     Hole {
         /// First unmapped address of the range.
-        at: u64,
+        at: Va,
     },
 }
 
@@ -45,7 +47,7 @@ impl Regions {
 
     /// All regions, by address.
     pub fn iter(&self) -> impl Iterator<Item = &Region> + '_ {
-        self.list.iter_from(self.list.above(0))
+        self.list.iter_from(self.list.above(Va(0)))
     }
 
     /// Whether any change that adds up to `extra` regions would go through. A change of access, a
@@ -55,36 +57,36 @@ impl Regions {
     }
 
     /// The region that contains `addr`.
-    pub fn lookup(&self, addr: u64) -> Option<&Region> {
+    pub fn lookup(&self, addr: Va) -> Option<&Region> {
         self.list
             .get(self.list.above(addr))
             .filter(|r| r.contains(addr))
     }
 
-    /// The pieces of regions inside `[start, end)`, clipped to it, by address.
-    pub fn iter_range(&self, start: u64, end: u64) -> impl Iterator<Item = Region> + '_ {
+    /// The pieces of regions inside `range`, clipped to it, by address.
+    pub fn iter_range(&self, range: VaRange) -> impl Iterator<Item = Region> + '_ {
         self.list
-            .iter_from(self.list.above(start))
-            .take_while(move |r| r.start < end)
-            .map(move |r| r.clip(start, end))
+            .iter_from(self.list.above(range.start))
+            .take_while(move |r| r.start < range.end)
+            .map(move |r| r.clip(range))
     }
 
-    /// Whether nothing is mapped in `[start, end)`.
-    pub fn is_vacant(&self, start: u64, end: u64) -> bool {
-        self.iter_range(start, end).next().is_none()
+    /// Whether nothing is mapped in `range`.
+    pub fn is_vacant(&self, range: VaRange) -> bool {
+        self.iter_range(range).next().is_none()
     }
 
-    /// The first address of `[start, end)` where nothing is mapped.
-    pub fn first_hole(&self, start: u64, end: u64) -> Option<u64> {
-        let mut at = start;
+    /// The first address of `range` where nothing is mapped.
+    pub fn first_hole(&self, range: VaRange) -> Option<Va> {
+        let mut at = range.start;
         // POINT: regions::list::next
-        for region in self.iter_range(start, end) {
+        for region in self.iter_range(range) {
             if region.start > at {
                 break;
             }
             at = region.end;
         }
-        (at < end).then_some(at)
+        (at < range.end).then_some(at)
     }
 
     /// Adds a region where nothing is mapped, joining it with neighbours that are alike.
@@ -92,7 +94,7 @@ impl Regions {
     /// # Errors
     /// Invalid, Overlap, Full.
     pub fn insert(&mut self, region: Region) -> Result<(), RegionError> {
-        check_range(region.start, region.end)?;
+        check_range(region.range())?;
         let (before, at) = self.place(region.start);
         let next = self.list.get(at);
         if next.is_some_and(|next| next.start < region.end) {
@@ -108,16 +110,16 @@ impl Regions {
         Ok(())
     }
 
-    /// Unmaps `[start, end)`, holes allowed as munmap allows them.
+    /// Unmaps `range`, holes allowed as munmap allows them.
     ///
     /// # Errors
     /// Invalid; Full, when a region would be cut in two and there is no room.
-    pub fn remove(&mut self, start: u64, end: u64) -> Result<(), RegionError> {
-        check_range(start, end)?;
-        let first = self.list.above(start);
-        self.check_cut(first, start, end)?;
+    pub fn remove(&mut self, range: VaRange) -> Result<(), RegionError> {
+        check_range(range)?;
+        let first = self.list.above(range.start);
+        self.check_cut(first, range)?;
         self.reserve(0, 2)?;
-        self.cut_out(first, start, end);
+        self.cut_out(first, range);
         Ok(())
     }
 
@@ -125,16 +127,16 @@ impl Regions {
     ///
     /// # Errors
     /// Full.
-    pub fn check_remove(&self, start: u64, end: u64) -> Result<(), RegionError> {
-        self.check_cut(self.list.above(start), start, end)
+    pub fn check_remove(&self, range: VaRange) -> Result<(), RegionError> {
+        self.check_cut(self.list.above(range.start), range)
     }
 
-    /// As [`Self::check_remove`]; `first` is the first region that ends above `start`.
-    fn check_cut(&self, first: list::Place, start: u64, end: u64) -> Result<(), RegionError> {
+    /// As [`Self::check_remove`]; `first` is the first region that ends above the range's start.
+    fn check_cut(&self, first: list::Place, range: VaRange) -> Result<(), RegionError> {
         let cuts_in_two = self
             .list
             .get(first)
-            .is_some_and(|r| r.start < start && end < r.end);
+            .is_some_and(|r| r.start < range.start && range.end < r.end);
         if cuts_in_two && !self.has_room(1) {
             Err(RegionError::Full)
         } else {
@@ -142,14 +144,14 @@ impl Regions {
         }
     }
 
-    /// Changes the access of `[start, end)` as mprotect does: from `start` up to the first hole, or
+    /// Changes the access of `range` as mprotect does: from its start up to the first hole, or
     /// the whole range.
     ///
     /// # Errors
     /// Invalid or Full with nothing changed. Hole: what lies below the hole has been changed, as on
     /// Linux; use [`Self::first_hole`] beforehand to treat the range as a whole.
-    pub fn protect(&mut self, start: u64, end: u64, prot: Prot) -> Result<(), RegionError> {
-        self.update(start, end, |region| {
+    pub fn protect(&mut self, range: VaRange, prot: Prot) -> Result<(), RegionError> {
+        self.update(range, |region| {
             region.prot = prot;
             if prot.contains(Prot::WRITE) {
                 region.flags.remove(RegionFlags::UNWRITTEN);
@@ -166,28 +168,26 @@ impl Regions {
                 && piece.flags.contains(RegionFlags::UNWRITTEN)
         };
         // POINT: regions::list::next
-        self.first_hole(wanted.start, wanted.end).is_none()
-            && self
-                .iter_range(wanted.start, wanted.end)
-                .all(|piece| alike(&piece))
+        self.first_hole(wanted.range()).is_none()
+            && self.iter_range(wanted.range()).all(|piece| alike(&piece))
     }
 
-    /// Lets `change` edit access, kind and flags of each piece of `[start, end)`; as
+    /// Lets `change` edit access, kind and flags of each piece of `range`; as
     /// [`Self::protect`] otherwise. It must leave addresses, object and offset alone.
     ///
     /// # Errors
     /// As [`Self::protect`].
     pub fn update(
         &mut self,
-        start: u64,
-        end: u64,
+        range: VaRange,
         change: impl FnMut(&mut Region),
     ) -> Result<(), RegionError> {
-        let Reach { first, stop } = self.reach(start, end)?;
+        let Reach { first, stop } = self.reach(range)?;
         self.reserve(0, 2)?;
-        self.edit(first, [start, stop], change);
-        self.join(start, stop);
-        if stop < end {
+        let reached = range.start.until(stop);
+        self.edit(first, reached, change);
+        self.join(reached);
+        if stop < range.end {
             Err(RegionError::Hole { at: stop })
         } else {
             Ok(())
@@ -196,21 +196,23 @@ impl Regions {
 
     /// The same for all that there is.
     pub fn update_all(&mut self, change: impl FnMut(&mut Region)) {
-        self.edit(self.list.above(0), [0, u64::MAX], change);
-        self.join(0, u64::MAX);
+        let all = Va(0).until(Va(u64::MAX));
+        self.edit(self.list.above(all.start), all, change);
+        self.join(all);
     }
 
     /// Whether [`Self::update`] would have room.
     ///
     /// # Errors
-    /// Invalid, Full; Hole when nothing is mapped at `start`.
-    pub fn check_update(&self, start: u64, end: u64) -> Result<(), RegionError> {
-        self.reach(start, end).map(|_| ())
+    /// Invalid, Full; Hole when nothing is mapped at its start.
+    pub fn check_update(&self, range: VaRange) -> Result<(), RegionError> {
+        self.reach(range).map(|_| ())
     }
 
     /// As [`Self::check_update`]: where it would begin and end.
-    fn reach(&self, start: u64, end: u64) -> Result<Reach, RegionError> {
-        check_range(start, end)?;
+    fn reach(&self, range: VaRange) -> Result<Reach, RegionError> {
+        check_range(range)?;
+        let VaRange { start, end } = range;
         let first = self.list.above(start);
         let (mut stop, mut cuts) = (start, 0);
         let mut at = first;
@@ -237,12 +239,11 @@ impl Regions {
         }
     }
 
-    /// The highest aligned start of `len_bytes` unmapped bytes in `[low, high)`. `align` is a power
+    /// The highest aligned start of `len_bytes` unmapped bytes in `area`. `align` is a power
     /// of two, at least a page.
-    pub fn find_hole(&self, len_bytes: u64, align: u64, low: u64, high: u64) -> Option<u64> {
-        self.list.hole(len_bytes, low, high, |bottom, top| {
-            fit(len_bytes, align, bottom, top)
-        })
+    pub fn find_hole(&self, len_bytes: u64, align: u64, area: VaRange) -> Option<Va> {
+        self.list
+            .hole(len_bytes, area, |hole| fit(len_bytes, align, hole))
     }
 
     /// Room for a change that adds `extra` regions, and storage for it: `chunks` chunks.
@@ -256,7 +257,7 @@ impl Regions {
     }
 
     /// The last region that ends at or below `addr`, and the place behind it.
-    fn place(&self, addr: u64) -> (Option<list::Place>, list::Place) {
+    fn place(&self, addr: Va) -> (Option<list::Place>, list::Place) {
         let at = self.list.above(addr);
         (self.list.before(at), at)
     }
@@ -275,8 +276,9 @@ impl Regions {
         }
     }
 
-    /// Removes `[start, end)`; `first` is the first region that ends above `start`.
-    fn cut_out(&mut self, first: list::Place, start: u64, end: u64) {
+    /// Removes `range`; `first` is the first region that ends above its start.
+    fn cut_out(&mut self, first: list::Place, range: VaRange) {
+        let VaRange { start, end } = range;
         let Some(&region) = self.list.get(first).filter(|r| r.start < end) else {
             return;
         };
@@ -303,13 +305,9 @@ impl Regions {
         self.list.remove_until(at, end);
     }
 
-    /// Edits what lies in `[start, end)`, splitting regions at its borders; `first` is the first region that ends above `start`.
-    fn edit(
-        &mut self,
-        first: list::Place,
-        [start, end]: [u64; 2],
-        mut change: impl FnMut(&mut Region),
-    ) {
+    /// Edits what lies in `range`, splitting regions at its borders; `first` is the first region that ends above its start.
+    fn edit(&mut self, first: list::Place, range: VaRange, mut change: impl FnMut(&mut Region)) {
+        let VaRange { start, end } = range;
         let mut at = first;
         if self.list.get(at).is_some_and(|r| r.start < start) {
             let below = self.list.split(at, start);
@@ -326,13 +324,13 @@ impl Regions {
         }
     }
 
-    /// Joins what can be joined in `[start, end)` and with what lies on either side.
-    fn join(&mut self, start: u64, end: u64) {
-        let (before, first) = self.place(start);
+    /// Joins what can be joined in `range` and with what lies on either side.
+    fn join(&mut self, range: VaRange) {
+        let (before, first) = self.place(range.start);
         let mut at = before.unwrap_or(first);
         let mut joined = false;
         // POINT: regions::list::next
-        while self.list.get(at).is_some_and(|r| r.start < end) {
+        while self.list.get(at).is_some_and(|r| r.start < range.end) {
             match self.list.join_next(at) {
                 true => joined = true,
                 false => at = self.list.next(at),
@@ -349,7 +347,7 @@ struct Reach {
     /// The first region that ends above the range's start.
     first: list::Place,
     /// The first hole, or the range's end.
-    stop: u64,
+    stop: Va,
 }
 
 /// Which neighbours a new region is like.
@@ -358,17 +356,17 @@ struct Joins {
     after: bool,
 }
 
-fn check_range(start: u64, end: u64) -> Result<(), RegionError> {
-    let aligned = (start | end) & (crate::page::PAGE_BYTES - 1) == 0;
-    if aligned && start < end {
+fn check_range(range: VaRange) -> Result<(), RegionError> {
+    let aligned = Va(range.start.0 | range.end.0).is_aligned(PAGE_BYTES);
+    if aligned && !range.is_empty() {
         Ok(())
     } else {
         Err(RegionError::Invalid)
     }
 }
 
-/// The highest aligned start in `[bottom, top)` that leaves room for `len_bytes`.
-fn fit(len_bytes: u64, align: u64, bottom: u64, top: u64) -> Option<u64> {
-    let start = top.checked_sub(len_bytes)? & !(align - 1);
-    (start >= bottom).then_some(start)
+/// The highest aligned start in `hole` that leaves room for `len_bytes`.
+fn fit(len_bytes: u64, align: u64, hole: VaRange) -> Option<Va> {
+    let start = hole.end.checked_sub(len_bytes)?.align_down(align);
+    (start >= hole.start).then_some(start)
 }

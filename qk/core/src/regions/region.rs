@@ -1,5 +1,6 @@
 //! What one region of user memory is.
 
+use abi::addr::{Va, VaRange};
 use bitflags::bitflags;
 
 bitflags! {
@@ -92,9 +93,9 @@ impl Backing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Region {
     /// First byte, page-aligned.
-    pub start: u64,
+    pub start: Va,
     /// End, page-aligned, above `start`.
-    pub end: u64,
+    pub end: Va,
     /// Offset in `object` of `start`, in bytes. Without an object it means nothing and stays 0.
     pub offset: u64,
     /// Which file or shared segment is mapped, as the kernel numbers them; 0 = none.
@@ -119,10 +120,10 @@ impl Kind {
 
 impl Region {
     /// A region without an object.
-    pub const fn new(start: u64, end: u64, prot: Prot, kind: Kind) -> Self {
+    pub const fn new(range: VaRange, prot: Prot, kind: Kind) -> Self {
         Self {
-            start,
-            end,
+            start: range.start,
+            end: range.end,
             offset: 0,
             object: 0,
             prot,
@@ -131,9 +132,15 @@ impl Region {
         }
     }
 
+    /// Where it lies.
+    #[inline]
+    pub const fn range(&self) -> VaRange {
+        self.start.until(self.end)
+    }
+
     /// Length in bytes.
     pub const fn len_bytes(&self) -> u64 {
-        self.end - self.start
+        self.range().len_bytes()
     }
 
     /// Whether its pages have frames: all that may be accessed, but for what lies behind the end of a file.
@@ -187,27 +194,27 @@ impl Region {
     }
 
     /// Whether `addr` lies inside.
-    pub const fn contains(&self, addr: u64) -> bool {
-        self.start <= addr && addr < self.end
+    pub const fn contains(&self, addr: Va) -> bool {
+        self.range().contains(addr)
     }
 
-    /// The part inside `[start, end)`, which must overlap.
-    pub fn clip(&self, start: u64, end: u64) -> Self {
-        let start = start.max(self.start);
+    /// The part inside `range`, which must overlap.
+    pub fn clip(&self, range: VaRange) -> Self {
+        let start = range.start.max(self.start);
         Self {
             start,
-            end: end.min(self.end),
+            end: range.end.min(self.end),
             offset: self.offset_at(start),
             ..*self
         }
     }
 
     /// The object offset that belongs to `addr`.
-    pub const fn offset_at(&self, addr: u64) -> u64 {
+    pub const fn offset_at(&self, addr: Va) -> u64 {
         if self.object == 0 {
             0
         } else {
-            self.offset + (addr - self.start)
+            self.offset + self.start.until(addr).len_bytes()
         }
     }
 

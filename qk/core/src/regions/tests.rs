@@ -6,13 +6,18 @@ use std::vec::Vec;
 
 const P: u64 = 4096;
 
+/// Pages `start .. end`.
+fn pages(start: u64, end: u64) -> VaRange {
+    Va(start * P).until(Va(end * P))
+}
+
 fn anon(start: u64, end: u64, prot: Prot) -> Region {
-    Region::new(start * P, end * P, prot, Kind::Anon)
+    Region::new(pages(start, end), prot, Kind::Anon)
 }
 
 fn bounds(r: &Regions) -> Vec<(u64, u64, u8)> {
     r.iter()
-        .map(|r| (r.start / P, r.end / P, r.prot.bits()))
+        .map(|r| (r.start.0 / P, r.end.0 / P, r.prot.bits()))
         .collect()
 }
 
@@ -28,9 +33,9 @@ fn neighbours_that_are_alike_become_one() {
     r.insert(anon(20, 30, rw())).unwrap();
     assert_eq!(bounds(&r), [(10, 40, 3)]);
     assert_eq!(r.insert(anon(39, 41, rw())), Err(RegionError::Overlap));
-    r.protect(20 * P, 30 * P, Prot::READ).unwrap();
+    r.protect(pages(20, 30), Prot::READ).unwrap();
     assert_eq!(bounds(&r), [(10, 20, 3), (20, 30, 1), (30, 40, 3)]);
-    r.protect(20 * P, 30 * P, rw()).unwrap();
+    r.protect(pages(20, 30), rw()).unwrap();
     assert_eq!(bounds(&r), [(10, 40, 3)]);
 }
 
@@ -40,16 +45,16 @@ fn file_mappings_join_only_when_their_offsets_follow() {
     let file = |start: u64, offset: u64| Region {
         object: 7,
         offset: offset * P,
-        ..Region::new(start * P, (start + 10) * P, Prot::READ, Kind::File)
+        ..Region::new(pages(start, start + 10), Prot::READ, Kind::File)
     };
     r.insert(file(0, 5)).unwrap();
     r.insert(file(10, 15)).unwrap();
     assert_eq!(r.iter().count(), 1);
     r.insert(file(20, 0)).unwrap();
     assert_eq!(r.iter().count(), 2);
-    r.remove(3 * P, 4 * P).unwrap();
+    r.remove(pages(3, 4)).unwrap();
     assert_eq!(r.iter().nth(1).unwrap().offset, 9 * P);
-    r.remove(0, P).unwrap();
+    r.remove(pages(0, 1)).unwrap();
     assert_eq!(r.iter().next().unwrap().offset, 6 * P);
 }
 
@@ -59,13 +64,13 @@ fn mprotect_stops_at_a_hole_but_keeps_what_it_did() {
     r.insert(anon(0, 4, rw())).unwrap();
     r.insert(anon(6, 8, rw())).unwrap();
     assert_eq!(
-        r.protect(2 * P, 8 * P, Prot::READ),
-        Err(RegionError::Hole { at: 4 * P })
+        r.protect(pages(2, 8), Prot::READ),
+        Err(RegionError::Hole { at: Va(4 * P) })
     );
     assert_eq!(bounds(&r), [(0, 2, 3), (2, 4, 1), (6, 8, 3)]);
     assert_eq!(
-        r.protect(4 * P, 8 * P, Prot::READ),
-        Err(RegionError::Hole { at: 4 * P })
+        r.protect(pages(4, 8), Prot::READ),
+        Err(RegionError::Hole { at: Va(4 * P) })
     );
     assert_eq!(bounds(&r), [(0, 2, 3), (2, 4, 1), (6, 8, 3)]);
 }
@@ -77,14 +82,17 @@ fn a_full_map_refuses_and_stays_as_it_was() {
     r.insert(anon(20, 30, rw())).unwrap();
     let before = bounds(&r);
     assert_eq!(r.insert(anon(40, 41, rw())), Err(RegionError::Full));
-    assert_eq!(r.remove(2 * P, 3 * P), Err(RegionError::Full));
-    assert_eq!(r.protect(2 * P, 10 * P, Prot::READ), Err(RegionError::Full));
-    assert_eq!(r.move_range(0, P, 50 * P, 51 * P), Err(RegionError::Full));
+    assert_eq!(r.remove(pages(2, 3)), Err(RegionError::Full));
+    assert_eq!(r.protect(pages(2, 10), Prot::READ), Err(RegionError::Full));
+    assert_eq!(
+        r.move_range(pages(0, 1), pages(50, 51)),
+        Err(RegionError::Full)
+    );
     assert_eq!(bounds(&r), before);
     // These need no room: one joins, the others only shorten.
     r.insert(anon(10, 11, rw())).unwrap();
-    r.remove(5 * P, 25 * P).unwrap();
-    r.move_range(0, 5 * P, 50 * P, 55 * P).unwrap();
+    r.remove(pages(5, 25)).unwrap();
+    r.move_range(pages(0, 5), pages(50, 55)).unwrap();
     assert_eq!(bounds(&r), [(25, 30, 3), (50, 55, 3)]);
 }
 
@@ -97,11 +105,14 @@ fn a_move_that_is_prepared_needs_nothing_more() {
     }
     for i in 0..60 {
         r.list.forget_spare();
-        r.prepare_move((10 * i + 1) * P, P, (1000 + 5 * i) * P)
+        r.prepare_move(pages(10 * i + 1, 10 * i + 2), Va((1000 + 5 * i) * P))
             .unwrap();
         assert_eq!(r.list.spare(), list::SPARE);
-        r.move_range((10 * i + 1) * P, P, (1000 + 5 * i) * P, (1003 + 5 * i) * P)
-            .unwrap();
+        r.move_range(
+            pages(10 * i + 1, 10 * i + 2),
+            pages(1000 + 5 * i, 1003 + 5 * i),
+        )
+        .unwrap();
         assert!(r.list.spare() > 0, "used up: {i}");
     }
 }
@@ -112,8 +123,8 @@ fn holes_are_found_from_the_top() {
     r.insert(anon(90, 110, rw())).unwrap();
     r.insert(anon(70, 80, rw())).unwrap();
     let hole = |len: u64, align: u64, low: u64| {
-        r.find_hole(len * P, align * P, low * P, 100 * P)
-            .map(|a| a / P)
+        r.find_hole(len * P, align * P, pages(low, 100))
+            .map(|a| a.0 / P)
     };
     assert_eq!(hole(10, 1, 0), Some(80));
     assert_eq!(hole(11, 1, 0), Some(59));
@@ -123,8 +134,8 @@ fn holes_are_found_from_the_top() {
     assert_eq!(hole(10, 1, 60), Some(80));
     assert_eq!(hole(70, 1, 0), Some(0));
     assert_eq!(hole(71, 1, 0), None);
-    assert_eq!(r.find_hole(P, P, 92 * P, 100 * P), None);
-    assert_eq!(r.find_hole(u64::MAX - P + 1, P, 0, 100 * P), None);
+    assert_eq!(r.find_hole(P, P, pages(92, 100)), None);
+    assert_eq!(r.find_hole(u64::MAX - P + 1, P, pages(0, 100)), None);
 }
 
 #[derive(Clone, Debug)]
@@ -165,28 +176,28 @@ fn apply(r: &mut Regions, m: &mut Model, op: Op) -> Result<(), TestCaseError> {
                 Err(e) => prop_assert_eq!(e, RegionError::Full),
             }
         }
-        Op::Remove(s, n) => match r.remove(s * P, (s + n) * P) {
+        Op::Remove(s, n) => match r.remove(pages(s, s + n)) {
             Ok(()) => m[cells(s, n)].fill(None),
             Err(e) => prop_assert_eq!(e, RegionError::Full),
         },
         Op::Protect(s, n, p) => {
             let prot = Prot::from_bits_truncate(p);
             let hole = cells(s, n).find(|i| m[*i].is_none());
-            match r.protect(s * P, (s + n) * P, prot) {
+            match r.protect(pages(s, s + n), prot) {
                 Ok(()) => {
                     prop_assert_eq!(hole, None);
                     m[cells(s, n)].fill(Some(prot));
                 }
                 Err(RegionError::Hole { at }) => {
-                    prop_assert_eq!(Some((at / P) as usize), hole);
-                    m[s as usize..(at / P) as usize].fill(Some(prot));
+                    prop_assert_eq!(Some((at.0 / P) as usize), hole);
+                    m[s as usize..(at.0 / P) as usize].fill(Some(prot));
                 }
                 Err(e) => prop_assert_eq!(e, RegionError::Full),
             }
         }
         Op::Move(s, n, t) => {
             let before = *m;
-            if r.move_range(s * P, n * P, t * P, (t + n) * P).is_ok() {
+            if r.move_range(pages(s, s + n), pages(t, t + n)).is_ok() {
                 prop_assert!(before[cells(t, n)].iter().all(Option::is_none));
                 m[cells(t, n)].fill(before[s as usize]);
                 m[cells(s, n)].fill(None);
@@ -203,8 +214,8 @@ fn apply(r: &mut Regions, m: &mut Model, op: Op) -> Result<(), TestCaseError> {
                 |s: u64| s >= low && s + n <= high && m[cells(s, n)].iter().all(Option::is_none);
             let best = (0..100).rev().find(|s| s % align == 0 && free(*s));
             prop_assert_eq!(
-                r.find_hole(n * P, align * P, low * P, high * P)
-                    .map(|a| a / P),
+                r.find_hole(n * P, align * P, pages(low, high))
+                    .map(|a| a.0 / P),
                 best
             );
         }
@@ -224,9 +235,9 @@ proptest! {
             let all: Vec<_> = r.iter().copied().collect();
             prop_assert!(all.windows(2).all(|w| w[0].end <= w[1].start && !w[0].joins(&w[1])));
             for (i, cell) in m.iter().enumerate() {
-                prop_assert_eq!(r.lookup(i as u64 * P).map(|x| x.prot), *cell);
+                prop_assert_eq!(r.lookup(Va(i as u64 * P)).map(|x| x.prot), *cell);
             }
-            prop_assert_eq!(r.first_hole(8 * P, 40 * P), (8..40).find(|i| m[*i].is_none()).map(|i| i as u64 * P));
+            prop_assert_eq!(r.first_hole(pages(8, 40)), (8..40).find(|i| m[*i].is_none()).map(|i| Va(i as u64 * P)));
         }
     }
 }
@@ -235,11 +246,11 @@ proptest! {
 #[test]
 fn a_mapping_of_a_file_shows_its_parts() {
     let mut map = Regions::new(16, |_| ()).unwrap();
-    let file = |start, end, object, offset| Region {
+    let file = |start: u64, end: u64, object, offset| Region {
         object,
         offset,
         flags: RegionFlags::UNWRITTEN,
-        ..Region::new(start, end, Prot::READ, Kind::File)
+        ..Region::new(Va(start).until(Va(end)), Prot::READ, Kind::File)
     };
     map.insert(file(0x1_0000, 0x1_8000, 7, 0x3000))
         .expect("free");
@@ -251,7 +262,7 @@ fn a_mapping_of_a_file_shows_its_parts() {
     assert!(!map.shows(&file(0x1_2000, 0x1_3000, 7, 0x6000)));
     assert!(!map.shows(&file(0x1_2000, 0x1_3000, 8, 0x5000)));
     assert!(!map.shows(&file(0x1_2000, 0x1_b000, 7, 0x5000)));
-    let access = |map: &mut Regions, prot| map.protect(0x1_2000, 0x1_3000, prot).expect("mapped");
+    let access = |map: &mut Regions, prot| map.protect(pages(0x12, 0x13), prot).expect("mapped");
     access(&mut map, Prot::READ | Prot::EXEC);
     assert!(map.shows(&file(0x1_0000, 0x1_a000, 7, 0x3000)));
     access(&mut map, Prot::READ | Prot::WRITE);

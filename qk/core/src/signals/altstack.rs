@@ -1,6 +1,7 @@
 //! The alternate signal stack of a thread (sigaltstack(2); Linux: do_sigaltstack).
 
 use abi::Errno;
+use abi::addr::Va;
 
 /// ss_flags: the thread runs on the alternate stack.
 pub const SS_ONSTACK: u32 = 1;
@@ -16,7 +17,7 @@ const RED_ZONE_BYTES: u64 = 128;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AltStack {
     /// ss_sp: lowest address.
-    pub base: u64,
+    pub base: Va,
     /// ss_flags
     pub flags: u32,
     /// ss_size in bytes; 0 = none.
@@ -26,13 +27,13 @@ pub struct AltStack {
 impl AltStack {
     /// No alternate stack.
     pub const NONE: Self = Self {
-        base: 0,
+        base: Va(0),
         flags: SS_DISABLE,
         size_bytes: 0,
     };
 
     /// What sigaltstack reports to a thread whose stack pointer is `sp`.
-    pub fn report(&self, sp: u64) -> Self {
+    pub fn report(&self, sp: Va) -> Self {
         Self {
             flags: self.state(sp) | self.flags & SS_AUTODISARM,
             ..*self
@@ -43,14 +44,14 @@ impl AltStack {
     ///
     /// # Errors
     /// EPERM on the stack itself, EINVAL for unknown flags, ENOMEM when too small.
-    pub fn set(&mut self, new: Self, sp: u64, min_bytes: u64) -> Result<(), Errno> {
+    pub fn set(&mut self, new: Self, sp: Va, min_bytes: u64) -> Result<(), Errno> {
         if self.holds(sp) {
             return Err(Errno::EPERM);
         }
         match new.flags & !SS_AUTODISARM {
             SS_DISABLE => {
                 *self = Self {
-                    base: 0,
+                    base: Va(0),
                     size_bytes: 0,
                     flags: new.flags,
                 }
@@ -65,17 +66,17 @@ impl AltStack {
     /// Where a handler's frame is to be placed below, for a thread interrupted at `sp`: the top of
     /// the alternate stack when the action requests it (`onstack`), there is one, and it is not in
     /// use; else below the red zone.
-    pub fn frame_top(&self, sp: u64, onstack: bool) -> u64 {
+    pub fn frame_top(&self, sp: Va, onstack: bool) -> Va {
         if onstack && self.state(sp) == 0 {
-            self.base.wrapping_add(self.size_bytes)
+            Va(self.base.0.wrapping_add(self.size_bytes))
         } else {
-            sp.wrapping_sub(RED_ZONE_BYTES)
+            Va(sp.0.wrapping_sub(RED_ZONE_BYTES))
         }
     }
 
     /// Whether a frame at `frame` would run out of the alternate stack the thread is on at `sp`, or
     /// is about to enter: the thread gets SIGSEGV then (Linux: get_sigframe).
-    pub fn overflows(&self, sp: u64, frame: u64, onstack: bool) -> bool {
+    pub fn overflows(&self, sp: Va, frame: Va, onstack: bool) -> bool {
         let entering = onstack && self.state(sp) == 0;
         (entering || self.holds(sp)) && !self.spans(frame)
     }
@@ -88,7 +89,7 @@ impl AltStack {
     }
 
     /// SS_DISABLE, SS_ONSTACK or 0 (Linux: sas_ss_flags).
-    fn state(&self, sp: u64) -> u32 {
+    fn state(&self, sp: Va) -> u32 {
         match () {
             () if self.size_bytes == 0 => SS_DISABLE,
             () if self.holds(sp) => SS_ONSTACK,
@@ -97,13 +98,13 @@ impl AltStack {
     }
 
     /// Whether `sp` counts as being on it. Under AUTODISARM it never does: it would be gone.
-    fn holds(&self, sp: u64) -> bool {
+    fn holds(&self, sp: Va) -> bool {
         self.spans(sp) && self.flags & SS_AUTODISARM == 0
     }
 
-    fn spans(&self, sp: u64) -> bool {
+    fn spans(&self, sp: Va) -> bool {
         // Above its lowest address, up to its end.
-        sp.wrapping_sub(self.base).wrapping_sub(1) < self.size_bytes
+        sp.0.wrapping_sub(self.base.0).wrapping_sub(1) < self.size_bytes
     }
 }
 
@@ -111,33 +112,33 @@ impl AltStack {
 mod tests {
     use super::*;
 
-    const SP: u64 = 0x7fff_0000;
+    const SP: Va = Va(0x7fff_0000);
 
     #[test]
     fn the_alternate_stack_follows_sigaltstack_2() {
         let mut a = AltStack::NONE;
         let stack = |flags, size_bytes| AltStack {
-            base: 0x10000,
+            base: Va(0x10000),
             flags,
             size_bytes,
         };
         assert_eq!(a.report(SP), AltStack::NONE);
         assert_eq!(a.set(stack(0, 2047), SP, 2048), Err(Errno::ENOMEM));
         assert_eq!(a.set(stack(4, 8192), SP, 2048), Err(Errno::EINVAL));
-        assert_eq!(a.frame_top(SP, true), SP - 128);
+        assert_eq!(a.frame_top(SP, true), SP.before(128));
         a.set(stack(SS_ONSTACK, 8192), SP, 2048).unwrap();
         assert_eq!(a.report(SP).flags, 0);
         assert_eq!(
             (a.frame_top(SP, true), a.frame_top(SP, false)),
-            (0x12000, SP - 128)
+            (Va(0x12000), SP.before(128))
         );
         // On the stack: it is in use, may not be changed, and may overflow.
-        let on = 0x11000;
+        let on = Va(0x11000);
         assert_eq!(a.report(on).flags, SS_ONSTACK);
         assert_eq!(a.set(stack(SS_DISABLE, 0), on, 2048), Err(Errno::EPERM));
-        assert_eq!(a.frame_top(on, true), on - 128);
-        assert!(a.overflows(on, 0xfff0, true) && !a.overflows(on, 0x10ff0, true));
-        assert!(a.overflows(SP, 0xff00, true) && !a.overflows(SP, SP - 4096, false));
+        assert_eq!(a.frame_top(on, true), on.before(128));
+        assert!(a.overflows(on, Va(0xfff0), true) && !a.overflows(on, Va(0x10ff0), true));
+        assert!(a.overflows(SP, Va(0xff00), true) && !a.overflows(SP, SP.before(4096), false));
         a.set(stack(SS_DISABLE, 8192), SP, 2048).unwrap();
         assert_eq!(a, AltStack::NONE);
         // AUTODISARM: forgotten on entry, may be set again from the handler.

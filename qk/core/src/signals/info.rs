@@ -1,7 +1,7 @@
 //! siginfo and the queue of pending signals.
 
 use super::set::{SigSet, Signal};
-use abi::Errno;
+use abi::{Errno, addr::Va};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -68,12 +68,12 @@ impl SigInfo {
     }
 
     /// Raised by an instruction: si_addr.
-    pub const fn fault(signal: Signal, code: i32, addr: u64) -> Self {
+    pub const fn fault(signal: Signal, code: i32, addr: Va) -> Self {
         Self {
             signal,
             errno: 0,
             code,
-            fields: [addr, 0, 0, 0],
+            fields: [addr.0, 0, 0, 0],
             timer: None,
         }
     }

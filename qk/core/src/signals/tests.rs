@@ -5,6 +5,7 @@ mod threads;
 mod timers;
 
 use super::*;
+use abi::addr::Va;
 
 fn pair() -> (Process, Thread) {
     (Process::new(8), Thread::new(SigSet::EMPTY, 8))
@@ -110,7 +111,7 @@ fn nodefer_and_resethand() {
         handler(sa::NODEFER | sa::RESETHAND | sa::SIGINFO, SigSet::EMPTY),
     )
     .unwrap();
-    let fault = SigInfo::fault(Signal::SEGV, 1, 0xdead);
+    let fault = SigInfo::fault(Signal::SEGV, 1, Va(0xdead));
     p.force(&mut t, fault);
     let Some(Delivery::Handler { info, action, .. }) = p.next(&mut t) else {
         panic!()
@@ -168,7 +169,7 @@ fn a_fault_that_is_blocked_or_ignored_is_fatal() {
         if block {
             t.set_blocked(SigSet::of(Signal::SEGV));
         }
-        let fault = SigInfo::fault(Signal::SEGV, 1, 0);
+        let fault = SigInfo::fault(Signal::SEGV, 1, Va(0));
         p.force(&mut t, fault);
         assert_eq!(
             p.next(&mut t),
@@ -186,7 +187,7 @@ fn faults_are_delivered_before_lower_numbers() {
     raise(&mut p, &mut t, Signal::INT);
     p.set_action(Signal::FPE, handler(0, SigSet::EMPTY))
         .unwrap();
-    p.force(&mut t, SigInfo::fault(Signal::FPE, 1, 0));
+    p.force(&mut t, SigInfo::fault(Signal::FPE, 1, Va(0)));
     assert!(
         matches!(p.next(&mut t), Some(Delivery::Handler { info, .. }) if info.signal == Signal::FPE)
     );
@@ -322,7 +323,7 @@ fn what_is_blocked_handled_ignored_or_leaves_a_core_file_ends_no_vfork() {
 #[test]
 fn exec_keeps_only_what_is_ignored() {
     let (mut p, mut t) = pair();
-    t.altstack.base = 0x1000;
+    t.altstack.base = Va(0x1000);
     t.set_blocked(SigSet(u64::MAX));
     p.set_action(Signal::USR1, handler(0, SigSet::EMPTY))
         .unwrap();

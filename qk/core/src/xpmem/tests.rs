@@ -56,10 +56,10 @@ proptest! {
     /// Whatever is requested: what is attached lies in the segment, and the segment in the program's memory.
     #[test]
     fn parts_lie_in_their_segment(start in wild(), len in wild(), offset in wild(), part in wild()) {
-        if let Ok(segment) = Segment::new(start, len, 1, 0o600) {
-            prop_assert!(start % PAGE == 0 && start + segment.len_bytes <= USER_TOP);
+        if let Ok(segment) = Segment::new(Va(start), len, 1, 0o600) {
+            prop_assert!(start % PAGE == 0 && segment.range.end <= Va(USER_TOP));
             if let Ok(at) = segment.part(offset, part) {
-                prop_assert!(at >= start && part != 0 && at + part <= start + segment.len_bytes);
+                prop_assert!(at >= Va(start) && part != 0 && at + part <= segment.range.end);
             }
         }
     }
@@ -81,10 +81,10 @@ fn wild() -> impl Strategy<Value = u64> {
 
 #[test]
 fn segments_are_whole_pages_of_the_program() {
-    let all = Segment::new(0, WHOLE, 1, 0o666).unwrap();
-    assert_eq!(all.len_bytes, USER_TOP);
-    let rest = Segment::new(PAGE, WHOLE, 1, 0o666).unwrap();
-    assert_eq!(rest.start + rest.len_bytes, USER_TOP);
+    let all = Segment::new(Va(0), WHOLE, 1, 0o666).unwrap();
+    assert_eq!(all.range.len_bytes(), USER_TOP);
+    let rest = Segment::new(Va(PAGE), WHOLE, 1, 0o666).unwrap();
+    assert_eq!(rest.range.end, Va(USER_TOP));
     for (start, len, kind, mode) in [
         (0, 0, 1, 0o600),
         (1, PAGE, 1, 0o600),
@@ -97,15 +97,15 @@ fn segments_are_whole_pages_of_the_program() {
         (0, PAGE, 2, 0o600),
         (0, PAGE, 1, 0o1000),
     ] {
-        assert_eq!(Segment::new(start, len, kind, mode), Err(Errno::EINVAL));
+        assert_eq!(Segment::new(Va(start), len, kind, mode), Err(Errno::EINVAL));
     }
 }
 
 #[test]
 fn parts_are_pages_inside() {
-    let segment = Segment::new(8 * PAGE, 4 * PAGE, 1, 0o600).unwrap();
-    assert_eq!(segment.part(0, 1), Ok(8 * PAGE));
-    assert_eq!(segment.part(3 * PAGE, PAGE), Ok(11 * PAGE));
+    let segment = Segment::new(Va(8 * PAGE), 4 * PAGE, 1, 0o600).unwrap();
+    assert_eq!(segment.part(0, 1), Ok(Va(8 * PAGE)));
+    assert_eq!(segment.part(3 * PAGE, PAGE), Ok(Va(11 * PAGE)));
     for (offset, len) in [
         (0, 0),
         (1, 1),
@@ -122,7 +122,7 @@ fn parts_are_pages_inside() {
 #[test]
 fn modes_say_who_gets_a_permit() {
     let (read, write) = (Access { writes: false }, Access { writes: true });
-    let segment = Segment::new(0, PAGE, 1, 0o640).unwrap();
+    let segment = Segment::new(Va(0), PAGE, 1, 0o640).unwrap();
     for (who, access, is_admitted) in [
         (Who::Root, write, true),
         (Who::User, write, true),
@@ -136,7 +136,7 @@ fn modes_say_who_gets_a_permit() {
             "{who:?} {access:?}"
         );
     }
-    let write_only = Segment::new(0, PAGE, 1, 0o200).unwrap();
+    let write_only = Segment::new(Va(0), PAGE, 1, 0o200).unwrap();
     assert_eq!(write_only.admit(Who::User, write), Err(Errno::EACCES));
 }
 

@@ -117,6 +117,9 @@ fn what_cannot_be_is_refused() {
     let mut short = tag(2, &[]);
     short[4] = 7;
     assert!(refused(&[short, map(24)]).contains("length"));
+    let mut long = map(24);
+    long[4] += 24;
+    assert!(refused(&[tag(2, &[0; 8]), long]).contains("length"));
     for (at, byte) in [(3, 1), (4, 1), (0, 1)] {
         let mut fake = with(&sane());
         let info = fake.0.get_mut(&INFO).expect("boot information");

@@ -4,7 +4,7 @@ use abi::Errno;
 use abi::control::{INTERPRETER, PROGRAM, RegionKind};
 use abi::map::{MAX_RAM_RANGES, PAGE, USER_BASE, USER_TOP};
 use arrayvec::ArrayVec;
-use hal::addr::PhysRange;
+use hal::addr::{PhysRange, Va, VaRange};
 use hal::ranges::Ranges;
 use hal::sync::{Mutex, Once, class};
 use qk_core::aspace::Memory;
@@ -102,7 +102,7 @@ fn take_partition(rank: &Rank, partition: PhysRange) -> Result<(), Errno> {
 }
 
 /// A page-aligned range of a rank's own memory.
-fn range(start: u64, len_bytes: u64) -> Result<(u64, u64), Errno> {
+fn range(start: u64, len_bytes: u64) -> Result<VaRange, Errno> {
     let end = start.checked_add(len_bytes).ok_or(Errno::EINVAL)?;
     let fits = start.is_multiple_of(PAGE)
         && len_bytes.is_multiple_of(PAGE)
@@ -110,7 +110,7 @@ fn range(start: u64, len_bytes: u64) -> Result<(u64, u64), Errno> {
         && start >= USER_BASE
         && end <= USER_TOP;
     if fits {
-        Ok((start, end))
+        Ok(Va(start).until(Va(end)))
     } else {
         Err(Errno::EINVAL)
     }
@@ -123,7 +123,7 @@ pub fn region_create(
     prot: u64,
     kind: u64,
 ) -> Result<u64, Errno> {
-    let (start, end) = range(start, len_bytes)?;
+    let range = range(start, len_bytes)?;
     let prot = Prot::from_bits(prot as u8).ok_or(Errno::EINVAL)?;
     let kind = RegionKind::from_nr(kind).ok_or(Errno::EINVAL)?;
     let region_kind = match kind {
@@ -132,12 +132,12 @@ pub fn region_create(
         RegionKind::Vdso => Kind::Vdso,
         RegionKind::Vvar | RegionKind::Info => Kind::Vvar,
     };
-    let mut region = Region::new(start, end, prot, region_kind);
+    let mut region = Region::new(range, prot, region_kind);
     if kind != RegionKind::Image {
         region.flags |= RegionFlags::SMALL_PAGES;
     }
     rank.with_aspace(|aspace| {
-        if !aspace.regions().is_vacant(start, end) {
+        if !aspace.regions().is_vacant(range) {
             return Err(Errno::EEXIST);
         }
         match kind {
@@ -149,7 +149,7 @@ pub fn region_create(
         }
         aspace.map_new(region)?;
         if kind == RegionKind::Stack {
-            aspace.set_mmap_top(start - abi::map::STACK_GAP);
+            aspace.set_mmap_top(range.start.before(abi::map::STACK_GAP));
         }
         Ok(())
     })
@@ -162,15 +162,15 @@ pub fn text_create(
     prot: u64,
     [file, offset]: [u64; 2],
 ) -> Result<u64, Errno> {
-    let (start, end) = range(start, len_bytes)?;
+    let range = range(start, len_bytes)?;
     let prot = Prot::from_bits(prot as u8).ok_or(Errno::EINVAL)?;
     let in_file = offset.is_multiple_of(PAGE) && offset.checked_add(len_bytes).is_some();
     if !in_file || (file != PROGRAM && file != INTERPRETER) {
         return Err(Errno::EINVAL);
     }
-    let region = Region::new(start, end, prot, Kind::Image);
+    let region = Region::new(range, prot, Kind::Image);
     rank.with_aspace(|aspace| {
-        if !aspace.regions().is_vacant(start, end) {
+        if !aspace.regions().is_vacant(range) {
             return Err(Errno::EEXIST);
         }
         let shared = shared::text::map(rank.main(), aspace, [file, offset], region);
@@ -184,11 +184,10 @@ pub fn region_protect(
     len_bytes: u64,
     prot: u64,
 ) -> Result<u64, Errno> {
-    let (start, end) = range(start, len_bytes)?;
+    let range = range(start, len_bytes)?;
     let prot = Prot::from_bits(prot as u8).ok_or(Errno::EINVAL)?;
     let plan = ProtectPlan {
-        start,
-        end,
+        range,
         prot,
         result: Ok(()),
     };
@@ -206,7 +205,7 @@ pub enum Way {
 pub fn copy(rank: &Rank, theirs: u64, ours: u64, len_bytes: u64, way: Way) -> Result<u64, Errno> {
     rank.with_aspace(|aspace| {
         let written = matches!(way, Way::ToRank);
-        aspace.each_page(theirs, len_bytes, written, |pa, done, step| {
+        aspace.each_page(Va(theirs), len_bytes, written, |pa, done, step| {
             let mine = user(ours.wrapping_add(done), step)?;
             let copied = match way {
                 Way::ToRank => hal::user::copy_to_pool(pa, mine, step),

@@ -1,5 +1,6 @@
 //! What others wait for when a thread ends.
 
+use hal::addr::Va;
 use qk_core::futex::{ANY, Key, robust};
 
 use super::table::{ENTRY_WORK, UserWord, futexes, is_own, key};
@@ -15,16 +16,16 @@ pub fn thread_ends(thread: &'static Thread) {
     if head != 0 {
         // A list that cannot be read ends there.
         let _ = robust::walk(
-            head,
+            Va(head),
             |at| {
                 preempt::point(ENTRY_WORK);
-                get_words(at).map(|[word]| word)
+                get_words(at.0).map(|[word]| word)
             },
             |left| {
-                let word = UserWord(user(left.at, 4)?);
+                let word = UserWord(user(left.at.0, 4)?);
                 futexes().release(
                     left,
-                    key(thread, left.at, false),
+                    key(thread, left.at.0, false),
                     &word,
                     tid,
                     preempt::point,

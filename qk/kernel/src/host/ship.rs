@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use abi::Errno;
 use abi::control::HostOp;
 use alloc::vec::Vec;
-use hal::addr::Phys;
+use hal::addr::{Phys, Va};
 use hal::sync::{Mutex, MutexGuard, Once, class};
 use wire::boot::MAX_CPUS;
 use wire::ship::Caller;
@@ -313,7 +313,7 @@ impl resident::Memory for RankMemory {
     fn fill(&self, to: u64, len_bytes: u64, copy: &dyn Fn(Phys, u64, u64)) -> Result<u64, Errno> {
         self.0.with_aspace(|aspace| {
             // What the server writes to was marked dirty with the request.
-            aspace.each_page(to, len_bytes, false, |pa, done, step| {
+            aspace.each_page(Va(to), len_bytes, false, |pa, done, step| {
                 copy(pa, done, step);
                 Ok(())
             })

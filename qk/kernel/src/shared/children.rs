@@ -10,6 +10,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use abi::Errno;
 use abi::control::HostOp;
 use abi::map::USER_TOP;
+use hal::addr::Va;
 use qk_core::futex::Key;
 use qk_core::regions::RegionFlags;
 
@@ -56,11 +57,11 @@ pub fn share(
 
 /// What the child may write counts as written.
 fn mark_written(aspace: &mut Aspace) {
-    let mut at = 0;
+    let mut at = Va(0);
     // POINT: mappings::regions
-    while let Some(region) = aspace.object(at, USER_TOP) {
+    while let Some(region) = aspace.object(at.until(Va(USER_TOP))) {
         if !region.flags.contains(RegionFlags::READ_ONLY) {
-            aspace.mark_dirty(region.start, region.end);
+            aspace.mark_dirty(region.range());
         }
         at = region.end;
     }

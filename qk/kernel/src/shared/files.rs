@@ -22,7 +22,7 @@ pub fn is_none(file: File) -> bool {
 /// # Errors
 /// ENODEV for what is no regular file; EBADF, EMFILE.
 pub fn hold(thread: &'static Thread, fd: u64, region: &Region) -> Result<(File, bool), Errno> {
-    let args = [fd, region.start, region.len_bytes(), region.offset];
+    let args = [fd, region.start.0, region.len_bytes(), region.offset];
     let is_writable = ship::host_op(thread, HostOp::HoldFile, args)? != 0;
     Ok((thread.host().more(), is_writable))
 }

@@ -1,5 +1,6 @@
 //! Keys of futexes in shared memory: an object and the offset in it.
 
+use hal::addr::Va;
 use qk_core::futex::Key;
 use qk_core::regions::Region;
 
@@ -26,10 +27,10 @@ pub fn futex_key(rank: &Rank, at: u64) -> Option<Key> {
 #[cold]
 #[inline(never)]
 fn object_key(rank: &Rank, at: u64) -> Option<Key> {
-    let region = rank.with_aspace(|aspace| Ok(aspace.regions().lookup(at).copied()));
+    let region = rank.with_aspace(|aspace| Ok(aspace.regions().lookup(Va(at)).copied()));
     let region = region.ok().flatten().filter(Region::is_object)?;
     Some(Key {
         space: OBJECT_SPACE | u64::from(region.object),
-        at: region.offset_at(at),
+        at: region.offset_at(Va(at)),
     })
 }

@@ -2,6 +2,7 @@
 
 use abi::Errno;
 use abi::map::{PAGE, USER_TOP};
+use hal::addr::{Va, VaRange};
 use qk_core::mman::{FileInfo, MmapPlan};
 use qk_core::objects::{File, Lease, Piece, Run};
 use qk_core::regions::{Prot, Region, RegionFlags};
@@ -63,9 +64,7 @@ pub fn map_held(
         detach(thread, lease, last);
     }
     if mapped.is_err() {
-        let _ = complete(thread, aspace, |aspace| {
-            aspace.unmap(region.start, region.end)
-        });
+        let _ = complete(thread, aspace, |aspace| aspace.unmap(region.range()));
     }
     mapped
 }
@@ -76,18 +75,18 @@ fn map_parts(
     aspace: &mut Aspace,
     file: File,
     region: Region,
-    in_file: u64,
+    in_file: Va,
     lease: &mut Lease,
 ) -> Result<(), Errno> {
     if in_file < region.end {
-        let mut behind = region.clip(in_file, region.end);
+        let mut behind = region.clip(in_file.until(region.end));
         behind.flags |= RegionFlags::PAST_END;
         aspace.map_object(behind, &[], lease)?;
     }
     if in_file == region.start {
         return Ok(());
     }
-    let there = region.clip(region.start, in_file);
+    let there = region.clip(region.start.until(in_file));
     fill(thread, file, &there, |pieces| {
         aspace.map_object(there, pieces, lease)
     })
@@ -143,7 +142,7 @@ fn load(thread: &'static Thread, file: File, piece: &Piece) -> Result<(), Errno>
 /// Whether the rank maps any of a file.
 pub fn maps(aspace: &Aspace, file: File) -> bool {
     let Ok(node) = node() else { return false };
-    let mut objects = regions(aspace, 0, USER_TOP).filter(Region::is_object);
+    let mut objects = regions(aspace, Va(0).until(Va(USER_TOP))).filter(Region::is_object);
     // POINT: mappings::regions
     node.with(|table| objects.any(|region| table.file(region.object) == Some(file)))
 }
@@ -154,26 +153,24 @@ pub fn make_vacant(
     aspace: &mut Aspace,
     plan: &MmapPlan,
 ) -> Result<(), Errno> {
-    let Region { start, end, .. } = plan.region;
     match plan.replace {
-        true => complete(thread, aspace, |aspace| aspace.unmap(start, end)),
+        true => complete(thread, aspace, |aspace| aspace.unmap(plan.region.range())),
         false => Ok(()),
     }
 }
 
-/// Writes back what was written to shared mappings in `start .. end`.
+/// Writes back what was written to shared mappings in `range`.
 ///
 /// # Errors
 /// The first that the host says.
 pub fn write_back(
     thread: &'static Thread,
     aspace: &mut Aspace,
-    start: u64,
-    end: u64,
+    range: VaRange,
 ) -> Result<(), Errno> {
-    let (mut at, mut result) = (start, Ok(()));
+    let (mut at, mut result) = (range.start, Ok(()));
     // POINT: regions
-    while let Some(region) = aspace.object(at, end) {
+    while let Some(region) = aspace.object(at.until(range.end)) {
         let written = write_region(thread, aspace, &region);
         result = result.and(written);
         at = region.end;
@@ -181,10 +178,10 @@ pub fn write_back(
     result
 }
 
-/// The regions in `start .. end`, which may be many.
-pub fn regions(aspace: &Aspace, start: u64, end: u64) -> impl Iterator<Item = Region> + '_ {
+/// The regions in `range`, which may be many.
+pub fn regions(aspace: &Aspace, range: VaRange) -> impl Iterator<Item = Region> + '_ {
     const LOOK_WORK: u32 = 20;
-    let all = aspace.regions().iter_range(start, end);
+    let all = aspace.regions().iter_range(range);
     all.inspect(|_| preempt::point(LOOK_WORK))
 }
 
@@ -210,7 +207,7 @@ fn write_region(
             result = result.and(written);
         }
     };
-    aspace.visit_dirty(region.start, region.end, |va, pa, len_bytes| {
+    aspace.visit_dirty(region.range(), |va, pa, len_bytes| {
         let run = Run {
             offset: region.offset_at(va),
             pa,
@@ -230,14 +227,15 @@ pub fn let_go_objects(thread: &'static Thread) {
     if thread.rank().memory().maps_objects() {
         // Without its address space there is nothing to write back.
         let _ = thread.rank().with_aspace(|aspace| {
-            complete(thread, aspace, |aspace| aspace.evict_objects(0, USER_TOP))
+            let all = Va(0).until(Va(USER_TOP));
+            complete(thread, aspace, |aspace| aspace.evict_objects(all))
         });
     }
 }
 
 /// Makes memory behind the end of a file accessible if the file has grown and the region `allows` the access; `true`: `addr` has
 /// a frame now.
-pub fn grow(thread: &'static Thread, addr: u64, allows: impl FnOnce(Prot) -> bool) -> bool {
+pub fn grow(thread: &'static Thread, addr: Va, allows: impl FnOnce(Prot) -> bool) -> bool {
     if !thread.rank().memory().maps_objects() {
         return false;
     }
@@ -257,7 +255,7 @@ pub fn grow(thread: &'static Thread, addr: u64, allows: impl FnOnce(Prot) -> boo
         if addr >= in_file {
             return Err(Errno::EFAULT);
         }
-        let there = region.clip(region.start, in_file);
+        let there = region.clip(region.start.until(in_file));
         fill(thread, file, &there, |pieces| {
             aspace.extend_object(there, pieces)
         })

@@ -3,6 +3,7 @@
 use abi::Errno;
 use abi::control::{HostOp, SEGMENTS};
 use abi::map::{PAGE, USER_TOP};
+use hal::addr::Va;
 use qk_core::mman::{self, FileInfo, MmapArgs};
 use qk_core::regions::Region;
 
@@ -58,7 +59,7 @@ pub fn attach(
         0
     };
     let args = MmapArgs {
-        addr,
+        addr: Va(addr),
         len_bytes: bytes,
         prot,
         flags: how,
@@ -82,7 +83,7 @@ pub fn attach(
         Ok(plan.region)
     });
     match planned {
-        Ok(region) => map_held(thread, aspace, held, region, bytes).map(|()| region.start),
+        Ok(region) => map_held(thread, aspace, held, region, bytes).map(|()| region.start.0),
         Err(errno) => {
             files::release(thread, held, !maps(aspace, held));
             Err(errno)
@@ -120,7 +121,7 @@ pub fn detach(thread: &'static Thread, aspace: &mut Aspace, addr: u64) -> Result
     }
     // POINT: mappings::regions
     while let Some(part) = part_at(aspace, addr, |object| object == first.object) {
-        complete(thread, aspace, |aspace| aspace.unmap(part.start, part.end))?;
+        complete(thread, aspace, |aspace| aspace.unmap(part.range()))?;
     }
     Ok(())
 }
@@ -129,9 +130,9 @@ pub fn detach(thread: &'static Thread, aspace: &mut Aspace, addr: u64) -> Result
 fn part_at(aspace: &Aspace, addr: u64, of: impl Fn(u32) -> bool) -> Option<Region> {
     let is_part = |region: &Region| {
         region.is_object()
-            && region.start.checked_sub(region.offset) == Some(addr)
+            && region.start.checked_sub(region.offset) == Some(Va(addr))
             && of(region.object)
     };
     // POINT: mappings::regions
-    regions(aspace, addr, USER_TOP).find(is_part)
+    regions(aspace, Va(addr).until(Va(USER_TOP))).find(is_part)
 }

@@ -8,6 +8,7 @@
 use abi::Errno;
 use abi::control::HostOp;
 use abi::map::{PAGE, USER_TOP};
+use hal::addr::{Va, VaRange};
 use qk_core::objects::{Piece, TextKey};
 use qk_core::regions::{Prot, Region};
 
@@ -34,7 +35,7 @@ pub fn map(
     if !is_text || region.len_bytes() < LEAST_BYTES {
         return false;
     }
-    let args = [fd, region.start, region.len_bytes(), offset];
+    let args = [fd, region.start.0, region.len_bytes(), offset];
     let key = describe(thread, HostOp::DescribeText, args);
     key.and_then(|key| map_known(thread, aspace, [fd, offset], region, key))
         .is_ok()
@@ -108,9 +109,10 @@ fn describe(thread: &'static Thread, op: HostOp, args: [u64; 4]) -> Result<TextK
 /// Makes page `number` the rank's own, for a debugger; where there is no memory for it the page stays text, and cannot be changed.
 pub fn own_page(thread: &'static Thread, number: u64) {
     let at = number.saturating_mul(PAGE).min(USER_TOP - PAGE);
+    let page = VaRange::new(Va(at), PAGE);
     let _ = thread
         .rank()
-        .with_aspace(|aspace| complete(thread, aspace, |aspace| aspace.own(at, at + PAGE)));
+        .with_aspace(|aspace| complete(thread, aspace, |aspace| aspace.own(page)));
 }
 
 /// The rank has ended: what it maps counts as gone, although its proxy may still look at it, for a report of how the rank ended.

@@ -11,6 +11,7 @@ use abi::Errno;
 use abi::map::{PAGE, USER_TOP};
 use abi::syscall::Call as Row;
 use alloc::vec::Vec;
+use hal::addr::{Va, VaRange};
 use plan::{Back, PASS_WORK, Piece, Plan, Value, WORD_WORK, stop_there};
 use qk_core::mman::{self, MmapArgs};
 
@@ -63,14 +64,14 @@ impl Bounce {
         let len_bytes = plan.len_bytes.next_multiple_of(PAGE).max(PAGE);
         let base = rank.with_aspace(|aspace| {
             let args = MmapArgs {
-                addr: 0,
+                addr: Va(0),
                 len_bytes,
                 prot: READ_WRITE,
                 flags: PRIVATE_ANONYMOUS,
                 offset: 0,
             };
             let plan = mman::mmap(&args, None, aspace.regions(), &aspace.bounds())?;
-            aspace.map_new(plan.region).map(|()| plan.region.start)
+            aspace.map_new(plan.region).map(|()| plan.region.start.0)
         })?;
         let bounce = Bounce {
             base,
@@ -114,12 +115,11 @@ impl Bounce {
         }
         // The last piece may have been a whole one.
         preempt::take_interrupts();
-        let (start, end) = (self.base, self.base + self.len_bytes);
+        let place = VaRange::new(Va(self.base), self.len_bytes);
         // Another thread may have mapped a file there meanwhile.
         let rank = thread.rank();
-        let _ = rank.with_aspace(|aspace| {
-            shared::complete(thread, aspace, |aspace| aspace.unmap(start, end))
-        });
+        let _ = rank
+            .with_aspace(|aspace| shared::complete(thread, aspace, |aspace| aspace.unmap(place)));
         if complete { Ok(()) } else { Err(Errno::EFAULT) }
     }
 

@@ -4,6 +4,7 @@
 use abi::Errno;
 use abi::control::{FORK_OVER, HostOp};
 use abi::map::PAGE;
+use hal::addr::Va;
 use qk_core::signals::{Action, Signal};
 use wire::child::{Child, STACK_BYTES, how};
 
@@ -100,10 +101,11 @@ pub fn start(call: &mut Call<'_>, wanted: &ForkRequest) -> SysResult {
 
 /// The child's writes to the stack come back behind the back of the page tables.
 fn note_stack(call: &Call<'_>, rank: &Rank) {
-    let start = call.frame.rsp & !(PAGE - 1);
+    let start = Va(call.frame.rsp).align_down(PAGE);
+    let end = Va(start.0.saturating_add(STACK_BYTES));
     // A rank that ends meanwhile has nothing to be noted.
     let _ = rank.with_aspace(|aspace| {
-        aspace.mark_dirty(start, start.saturating_add(STACK_BYTES));
+        aspace.mark_dirty(start.until(end));
         Ok(())
     });
 }
@@ -133,7 +135,7 @@ fn record(call: &Call<'_>, wanted: &ForkRequest, child: &Child) -> Result<(), Er
         .put(call.rank.attributes().is_dumpable().into());
     child.personality.put(call.rank.attributes().personality());
     let heap = call.rank.with_aspace(|aspace| Ok(aspace.heap(u64::MAX)))?;
-    child.heap_end.put(heap.current);
+    child.heap_end.put(heap.current.0);
     Ok(())
 }
 
@@ -189,10 +191,11 @@ fn record_signals(call: &Call<'_>, child: &Child) {
     child.mask.put(own.thread.blocked().0);
     let stack = own.thread.altstack;
     // BOUND: the words of a record.
-    for (to, from) in child
-        .altstack
-        .iter()
-        .zip([stack.base, stack.flags.into(), stack.size_bytes])
+    for (to, from) in
+        child
+            .altstack
+            .iter()
+            .zip([stack.base.0, stack.flags.into(), stack.size_bytes])
     {
         to.put(from);
     }

@@ -4,6 +4,7 @@ use abi::Errno;
 use abi::control::{HostOp, MappedFile};
 use abi::map::{PAGE, USER_TOP};
 use abi::rlimit;
+use hal::addr::{Va, VaRange};
 use qk_core::mman::{self, FileInfo, MmapArgs, MmapPlan, MremapArgs, ProtectPlan, Source};
 use qk_core::regions::{Prot, Region, RegionFlags};
 
@@ -18,7 +19,7 @@ use crate::{preempt, shared};
 pub fn mmap(call: &mut Call<'_>) -> SysResult {
     let [addr, len_bytes, prot, flags, fd, offset] = call.args();
     let args = MmapArgs {
-        addr,
+        addr: Va(addr),
         len_bytes,
         prot,
         flags,
@@ -30,15 +31,15 @@ pub fn mmap(call: &mut Call<'_>) -> SysResult {
     };
     call.rank.with_aspace(|aspace| {
         let plan = mman::mmap(&args, file.as_ref(), aspace.regions(), &aspace.bounds())?;
-        let Region { start, end, .. } = plan.region;
+        let range = plan.region.range();
         // A fixed mapping takes the place of what is there.
-        let more_bytes = || Some(end - start - mapped_bytes(aspace, start, end));
+        let more_bytes = || Some(range.len_bytes() - mapped_bytes(aspace, range));
         expand(call.rank, aspace, more_bytes)?;
         // A loader maps a library as a whole and then most of its parts once more, with their access.
         let is_private = file.is_some() && !plan.region.flags.contains(RegionFlags::SHARED);
         if is_private && plan.replace && aspace.regions().shows(&plan.region) {
             protect(call.thread, aspace, &access(&plan.region))?;
-            return Ok(start);
+            return Ok(range.start.0);
         }
         match &file {
             None if plan.region.flags.contains(RegionFlags::SHARED) => {
@@ -50,7 +51,7 @@ pub fn mmap(call: &mut Call<'_>) -> SysResult {
             }
             Some(file) => map_file(call.thread, aspace, &plan, fd, file)?,
         }
-        Ok(plan.region.start)
+        Ok(range.start.0)
     })
 }
 
@@ -70,7 +71,7 @@ fn expand(
     let Some(more_bytes) = more_bytes() else {
         return Ok(());
     };
-    match mapped_bytes(aspace, 0, USER_TOP).checked_add(more_bytes) {
+    match mapped_bytes(aspace, Va(0).until(Va(USER_TOP))).checked_add(more_bytes) {
         Some(bytes) if bytes <= limit_bytes => Ok(()),
         _ => Err(Errno::ENOMEM),
     }
@@ -84,10 +85,10 @@ fn longer(from: u64, to: u64) -> Option<u64> {
 }
 
 /// Bytes that are mapped in a range.
-fn mapped_bytes(aspace: &Aspace, start: u64, end: u64) -> u64 {
-    let clipped = aspace.regions().iter_range(start, end);
+fn mapped_bytes(aspace: &Aspace, range: VaRange) -> u64 {
+    let clipped = aspace.regions().iter_range(range);
     // POINT: regions::list::next
-    clipped.map(|region| region.end - region.start).sum()
+    clipped.map(|region| region.len_bytes()).sum()
 }
 
 /// Private mappings of files are loaded when they are made (docs/adr/0008).
@@ -98,9 +99,9 @@ fn map_file(
     fd: u64,
     file: &FileInfo,
 ) -> Result<(), Errno> {
-    let Region { start, end, .. } = plan.region;
+    let range = plan.region.range();
     let unmap =
-        |aspace: &mut Aspace| shared::complete(thread, aspace, |aspace| aspace.unmap(start, end));
+        |aspace: &mut Aspace| shared::complete(thread, aspace, |aspace| aspace.unmap(range));
     if plan.replace {
         unmap(aspace)?;
     }
@@ -146,33 +147,33 @@ fn map_private(
     region.flags |= RegionFlags::UNWRITTEN;
     let in_file = start + file.in_file_bytes.min(end - start);
     if in_file < end {
-        let mut behind = region.clip(in_file, end);
+        let mut behind = region.clip(in_file.until(end));
         behind.flags |= RegionFlags::PAST_END;
         aspace.map_new(behind)?;
     }
     if in_file == start {
         return Ok(());
     }
+    let there = region.clip(start.until(in_file));
     // Linux takes an int; what is above is not the program's to name.
     let source = [u64::from(fd as u32), region.offset];
-    if shared::text::map(thread, aspace, source, region.clip(start, in_file)) {
+    if shared::text::map(thread, aspace, source, there) {
         return Ok(());
     }
-    let mut writable = region.clip(start, in_file);
+    let mut writable = there;
     writable.prot = Prot::READ | Prot::WRITE;
     aspace.map_new(writable)?;
-    aspace.mark_dirty(start, in_file);
+    aspace.mark_dirty(there.range());
     // What the file has not stays zero.
-    let args = [fd, start, in_file - start, region.offset];
+    let args = [fd, start.0, there.len_bytes(), region.offset];
     ship::host_op(thread, HostOp::LoadFile, args)?;
-    protect(thread, aspace, &access(&region.clip(start, in_file)))
+    protect(thread, aspace, &access(&there))
 }
 
 /// The change that gives a region's pages its access.
 fn access(region: &Region) -> ProtectPlan {
     ProtectPlan {
-        start: region.start,
-        end: region.end,
+        range: region.range(),
         prot: region.prot,
         result: Ok(()),
     }
@@ -186,20 +187,20 @@ fn protect(thread: &'static Thread, aspace: &mut Aspace, plan: &ProtectPlan) -> 
 
 pub fn mprotect(call: &mut Call<'_>) -> SysResult {
     let [addr, len_bytes, prot, ..] = call.args();
-    call.rank.with_aspace(
-        |aspace| match mman::mprotect(addr, len_bytes, prot, aspace.regions())? {
+    call.rank.with_aspace(|aspace| {
+        match mman::mprotect(Va(addr), len_bytes, prot, aspace.regions())? {
             Some(plan) => protect(call.thread, aspace, &plan).map(|()| 0),
             None => Ok(0),
-        },
-    )
+        }
+    })
 }
 
 pub fn munmap(call: &mut Call<'_>) -> SysResult {
     let [addr, len_bytes, ..] = call.args();
     call.rank.with_aspace(
-        |aspace| match mman::munmap(addr, len_bytes, &aspace.bounds())? {
-            Some((start, end)) => {
-                shared::complete(call.thread, aspace, |aspace| aspace.unmap(start, end)).map(|()| 0)
+        |aspace| match mman::munmap(Va(addr), len_bytes, &aspace.bounds())? {
+            Some(range) => {
+                shared::complete(call.thread, aspace, |aspace| aspace.unmap(range)).map(|()| 0)
             }
             None => Ok(0),
         },
@@ -208,37 +209,38 @@ pub fn munmap(call: &mut Call<'_>) -> SysResult {
 
 pub fn brk(call: &mut Call<'_>) -> SysResult {
     let [max_bytes, _] = call.rank.limit(rlimit::DATA);
-    let wanted = call.frame.rdi;
-    call.rank.with_aspace(|aspace| {
+    let wanted = Va(call.frame.rdi);
+    let brk = call.rank.with_aspace(|aspace| {
         let heap = aspace.heap(max_bytes);
-        let shrinks = (heap.start..heap.current).contains(&wanted);
-        if !shrinks && expand(call.rank, aspace, || longer(heap.current, wanted)).is_err() {
+        let shrinks = heap.start.until(heap.current).contains(wanted);
+        if !shrinks && expand(call.rank, aspace, || longer(heap.current.0, wanted.0)).is_err() {
             return Ok(heap.current);
         }
         shared::complete(call.thread, aspace, |aspace| aspace.brk(wanted, max_bytes))
-    })
+    });
+    brk.map(|end| end.0)
 }
 
 pub fn mremap(call: &mut Call<'_>) -> SysResult {
     let [addr, old_len_bytes, new_len_bytes, flags, new_addr, _] = call.args();
     let args = MremapArgs {
-        addr,
+        addr: Va(addr),
         old_len_bytes,
         new_len_bytes,
         flags,
-        new_addr,
+        new_addr: Va(new_addr),
     };
     call.rank.with_aspace(|aspace| {
         let plan = mman::mremap(&args, aspace.regions(), &aspace.bounds())?;
         expand(call.rank, aspace, || longer(old_len_bytes, new_len_bytes))?;
-        shared::complete(call.thread, aspace, |aspace| aspace.remap(&plan))
+        shared::complete(call.thread, aspace, |aspace| aspace.remap(&plan)).map(|at| at.0)
     })
 }
 
 pub fn madvise(call: &mut Call<'_>) -> SysResult {
     let [addr, len_bytes, advice, ..] = call.args();
     call.rank.with_aspace(|aspace| {
-        match mman::madvise(addr, len_bytes, advice, aspace.regions())? {
+        match mman::madvise(Va(addr), len_bytes, advice, aspace.regions())? {
             Some(plan) => aspace.advise(&plan).map(|()| 0),
             None => Ok(0),
         }
@@ -251,7 +253,7 @@ pub fn mincore(call: &mut Call<'_>) -> SysResult {
     let [addr, len_bytes, to, ..] = call.args();
     let pages = call
         .rank
-        .with_aspace(|aspace| mman::mincore(addr, len_bytes, aspace.regions()))?;
+        .with_aspace(|aspace| mman::mincore(Va(addr), len_bytes, aspace.regions()))?;
     for page in (0..pages).step_by(RESIDENT.len()) {
         let some = RESIDENT.len().min((pages - page) as usize);
         preempt::point(some as u32);
@@ -262,15 +264,15 @@ pub fn mincore(call: &mut Call<'_>) -> SysResult {
 
 pub fn msync(call: &mut Call<'_>) -> SysResult {
     let [addr, len_bytes, flags, ..] = call.args();
-    call.rank.with_aspace(
-        |aspace| match mman::msync(addr, len_bytes, flags, aspace.regions())? {
+    call.rank.with_aspace(|aspace| {
+        match mman::msync(Va(addr), len_bytes, flags, aspace.regions())? {
             Some(plan) => {
-                let written = shared::write_back(call.thread, aspace, plan.start, plan.end);
+                let written = shared::write_back(call.thread, aspace, plan.range);
                 written.and(plan.result).map(|()| 0)
             }
             None => Ok(0),
-        },
-    )
+        }
+    })
 }
 
 /// A shared mapping of a segment (System V).
@@ -305,12 +307,12 @@ pub fn munlock(call: &mut Call<'_>) -> SysResult {
 
 fn lock(call: &Call<'_>, flags: u64, locked: bool) -> SysResult {
     let [addr, len_bytes, ..] = call.args();
-    call.rank.with_aspace(
-        |aspace| match mman::mlock(addr, len_bytes, flags, aspace.regions())? {
+    call.rank.with_aspace(|aspace| {
+        match mman::mlock(Va(addr), len_bytes, flags, aspace.regions())? {
             Some(plan) => aspace.lock(&plan, locked).map(|()| 0),
             None => Ok(0),
-        },
-    )
+        }
+    })
 }
 
 pub fn mlockall(call: &mut Call<'_>) -> SysResult {

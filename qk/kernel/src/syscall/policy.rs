@@ -8,6 +8,7 @@ use super::{Call, SysResult};
 use crate::preempt;
 use crate::thread::policy::{NODE_0, Policy, mode};
 use crate::user::{get_u64, put_u32_opt, put_words};
+use hal::addr::Va;
 use qk_core::mman;
 use qk_core::regions::Region;
 
@@ -77,12 +78,12 @@ pub fn mbind(call: &mut Call<'_>) -> SysResult {
     }
     let policy = parse(mode, nodes, max_node)?;
     let default = policy == Policy::DEFAULT;
-    call.rank.with_aspace(
-        |aspace| match mman::mbind(addr, len_bytes, default, aspace.regions())? {
-            Some((start, end)) => aspace.bind(start, end, policy.packed()).map(|()| 0),
+    call.rank.with_aspace(|aspace| {
+        match mman::mbind(Va(addr), len_bytes, default, aspace.regions())? {
+            Some(range) => aspace.bind(range, policy.packed()).map(|()| 0),
             None => Ok(0),
-        },
-    )
+        }
+    })
 }
 
 pub fn get_mempolicy(call: &mut Call<'_>) -> SysResult {
@@ -133,7 +134,7 @@ fn put_mask(to: u64, max_node: u64, nodes: u64) -> Result<(), Errno> {
 /// What was set for an address, where something is mapped that `serves`: not the process's.
 fn at(call: &Call<'_>, addr: u64, serves: impl Fn(&Region) -> bool) -> Result<Policy, Errno> {
     call.rank.with_aspace(|aspace| {
-        let region = aspace.regions().lookup(addr).filter(|r| serves(r));
+        let region = aspace.regions().lookup(Va(addr)).filter(|r| serves(r));
         region.map(Policy::of).ok_or(Errno::EFAULT)
     })
 }

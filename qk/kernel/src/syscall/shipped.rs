@@ -7,6 +7,7 @@ use abi::Errno;
 use abi::map::USER_TOP;
 use abi::syscall::operand::{Flow, Piece};
 use abi::syscall::{Arg, Call as Row, Dir, Restart, by_nr};
+use hal::addr::{Va, VaRange};
 use qk_core::signals::{SigInfo, SigSet, Signal, code};
 
 use super::bounce::{self, Bounce};
@@ -167,7 +168,7 @@ fn note_written(rank: &Rank, row: &Row, args: &[u64; 6]) -> u64 {
 }
 
 fn mark_dirty(aspace: &mut Aspace, row: &Row, args: &[u64; 6]) {
-    for_each_written(row, args, &mut |start, end| aspace.mark_dirty(start, end));
+    for_each_written(row, args, &mut |range| aspace.mark_dirty(range));
 }
 
 /// Linux does not write any more: what was mapped since [`note_written`] counts as written, too, and code is translated anew.
@@ -177,7 +178,7 @@ fn has_written(rank: &Rank, row: &Row, args: &[u64; 6], log_position: u64) {
             mark_dirty(aspace, row, args);
         }
         if aspace.has_writable_code() {
-            for_each_written(row, args, &mut |start, end| aspace.renew_code(start, end));
+            for_each_written(row, args, &mut |range| aspace.renew_code(range));
         }
         Ok(())
     });
@@ -185,11 +186,11 @@ fn has_written(rank: &Rank, row: &Row, args: &[u64; 6], log_position: u64) {
 }
 
 /// Shows `visit` each range, below the end of user memory, that Linux may write.
-fn for_each_written(row: &Row, args: &[u64; 6], visit: &mut impl FnMut(u64, u64)) {
+fn for_each_written(row: &Row, args: &[u64; 6], visit: &mut impl FnMut(VaRange)) {
     let _ = row.pieces(args, &Program(WRITTEN_WORK), &mut |piece: Piece| {
         let end = piece.at.saturating_add(piece.len_bytes).min(USER_TOP);
         if piece.dir != Dir::In && piece.at < end {
-            visit(piece.at, end);
+            visit(Va(piece.at).until(Va(end)));
         }
         Flow::Continue(())
     });

@@ -1,6 +1,7 @@
 //! The signal calls.
 
 use abi::Errno;
+use hal::addr::Va;
 use qk_core::signals::{self, Action, AltStack, SigInfo, SigSet, Signal, code};
 
 use super::others::{is_self, ship_on, thread_of};
@@ -170,13 +171,13 @@ fn wait_for_one(thread: &Thread, wanted: SigSet, deadline: Option<u64>) -> Resul
 
 pub fn sigaltstack(call: &mut Call<'_>) -> SysResult {
     let [new, old, ..] = call.args();
-    let sp = call.frame.rsp;
+    let sp = Va(call.frame.rsp);
     let wanted = match new {
         0 => None,
         _ => {
             let [base, flags, size_bytes] = get_words(new)?;
             Some(AltStack {
-                base,
+                base: Va(base),
                 flags: flags as u32,
                 size_bytes,
             })
@@ -193,7 +194,7 @@ pub fn sigaltstack(call: &mut Call<'_>) -> SysResult {
     })?;
     put_words_opt(
         old,
-        &[before.base, u64::from(before.flags), before.size_bytes],
+        &[before.base.0, u64::from(before.flags), before.size_bytes],
     )
     .map(|()| 0)
 }

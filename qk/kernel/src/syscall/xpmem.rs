@@ -7,6 +7,7 @@
 use abi::Errno;
 use abi::map::{in_window, remote};
 use abi::syscall::request::xpmem::{Request, VERSION};
+use hal::addr::Va;
 use qk_core::xpmem::{Access, Id, Segment, Who};
 
 use super::{Call, SysResult, shipped};
@@ -112,7 +113,7 @@ fn id(own: &Rank, number: u32) -> u64 {
 /// struct xpmem_cmd_make: vaddr, size, permit_type (int), permit_value; segid.
 fn make(own: &Rank, at: u64) -> SysResult {
     let [start, len_bytes, kind, mode, _] = get_words(at)?;
-    let segment = Segment::new(start, len_bytes, kind as u32, mode)?;
+    let segment = Segment::new(Va(start), len_bytes, kind as u32, mode)?;
     let number = own.xpmem().segments.lock().add(segment)?;
     let written = put_words(at.wrapping_add(4 * 8), &[id(own, number)]);
     if written.is_err() {
@@ -162,7 +163,7 @@ fn attach(own: &'static Rank, at: u64) -> SysResult {
     if !permit.access.writes {
         return Err(Errno::EACCES); // as the module has it: an attachment can be written
     }
-    let there = remote(permit.owner.id(), offered.part(offset, len_bytes)?);
+    let there = remote(permit.owner.id(), offered.part(offset, len_bytes)?.0);
     if wanted != 0 && wanted != there {
         return Err(Errno::EINVAL);
     }
@@ -176,7 +177,7 @@ fn detach(own: &Rank, addr: u64) -> SysResult {
     }
     own.with_aspace(|aspace| {
         let end = addr.saturating_add(1);
-        match aspace.regions().iter_range(addr, end).next() {
+        match aspace.regions().iter_range(Va(addr).until(Va(end))).next() {
             Some(_) => Err(Errno::EINVAL),
             None => Ok(0),
         }

@@ -2,7 +2,7 @@
 
 use super::text::{pieces, region, value};
 use super::*;
-use crate::mman::{RemapPlan, Span};
+use crate::mman::RemapPlan;
 
 /// Pages below the border of two tables, and above it.
 const LARGE: u64 = 3 * 512;
@@ -25,7 +25,7 @@ fn an_mprotect_that_finds_no_table_half_way_changes_nothing() {
     let mut a = space(6000);
     // Below the border one table is enough for large pages; above it there is none.
     let border = A;
-    let reserved = border - LARGE * P;
+    let reserved = border.before(LARGE * P);
     a.mmap(reserved, LARGE + SMALL, 0, FIXED).unwrap();
     let used = a.usage().used;
     leave_one(&mut a);
@@ -41,7 +41,7 @@ fn an_mprotect_that_finds_no_table_half_way_changes_nothing() {
 }
 
 /// What a page holds, whether it may be read or not.
-fn held(a: &mut Aspace<Node>, va: u64) -> Option<u64> {
+fn held(a: &mut Aspace<Node>, va: Va) -> Option<u64> {
     let (tables, root) = a.tables();
     paging::translate(&tables, root, va).map(|t| Node::load(t.pa.align_down(P)))
 }
@@ -58,7 +58,7 @@ fn what_was_there_survives_an_mprotect_that_fails() {
     a.mmap(stored, 1, RW, FIXED).unwrap();
     assert!(a.write(file, 5) && a.write(stored, 6));
     a.mprotect(A, 9, 0).unwrap();
-    let below = A - LARGE * P;
+    let below = A.before(LARGE * P);
     a.mmap(below, LARGE, 0, FIXED).unwrap();
     a.mmap(A + 9 * P, LARGE, 0, FIXED).unwrap();
     leave_one(&mut a);
@@ -88,14 +88,14 @@ fn what_was_there_survives_an_mprotect_that_fails() {
 fn a_move_that_finds_no_table_half_way_leaves_no_translation() {
     let mut a = space(3000);
     // Of the new place's two tables there is the first.
-    let to = A + M2 - 2 * P;
-    a.mmap(to - P, 1, RW, FIXED).unwrap();
-    let from = a.mmap(0, 4, RW, 0).unwrap();
+    let to = (A + M2).before(2 * P);
+    a.mmap(to.before(P), 1, RW, FIXED).unwrap();
+    let from = a.mmap(Va(0), 4, RW, 0).unwrap();
     assert!(a.write(from, 1));
     a.pool.leave(0);
     assert_eq!(a.mremap(from, 4, 4, Some(to)), Err(Errno::ENOMEM));
     // When what was there went, and when what was shown there did.
-    assert_eq!(Node::flushes_of(to, to + 4 * P), 2);
+    assert_eq!(Node::flushes_of(VaRange::new(to, 4 * P)), 2);
     assert_eq!((a.read(from), a.read(to)), (Some(1), None));
     a.check();
 }
@@ -109,16 +109,13 @@ fn a_move_that_leaves_its_place_mapped_has_tables_for_both() {
     a.mmap(from, 512, RW, FIXED).unwrap();
     assert!(a.write(from, 1));
     // No large page is left.
-    let apart = a.mmap(0, 1024, RW, 0x20000).unwrap();
+    let apart = a.mmap(Va(0), 1024, RW, 0x20000).unwrap();
     a.munmap(apart + P, 1022).unwrap();
     Node.sync();
     let to = A + P;
     let plan = RemapPlan::Move {
         to,
-        from: Span {
-            start: from,
-            end: from + M2,
-        },
+        from: VaRange::new(from, M2),
         more: None,
         replace: None,
         trim: None,

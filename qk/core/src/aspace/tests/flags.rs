@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn flags(aspace: &Aspace<Node>, at: u64) -> RegionFlags {
+fn flags(aspace: &Aspace<Node>, at: Va) -> RegionFlags {
     aspace.regions().lookup(at).expect("mapped").flags
 }
 
@@ -37,12 +37,14 @@ fn a_policy_is_kept_by_range() {
     aspace.mmap(A, 4, RW, FIXED).unwrap();
     aspace.munmap(A + 2 * P, 1).unwrap();
     let policy = RegionFlags::from_bits_retain(1 << 13 | 1 << 11);
-    aspace.bind(A + P, A + 4 * P, policy).unwrap();
+    aspace.bind((A + P).until(A + 4 * P), policy).unwrap();
     let found = [A, A + P, A + 3 * P].map(|at| flags(&aspace, at));
     assert_eq!(found, [RegionFlags::empty(), policy, policy]);
     let other = RegionFlags::from_bits_retain(1 << 12);
-    aspace.bind(A, A + 4 * P, other).unwrap();
+    aspace.bind(A.until(A + 4 * P), other).unwrap();
     assert_eq!(flags(&aspace, A + P), other);
-    aspace.bind(A, A + 4 * P, RegionFlags::empty()).unwrap();
+    aspace
+        .bind(A.until(A + 4 * P), RegionFlags::empty())
+        .unwrap();
     assert_eq!(aspace.regions().lookup(A).unwrap().end, A + 2 * P);
 }

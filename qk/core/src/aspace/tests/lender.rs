@@ -87,7 +87,7 @@ impl Aspace<Node> {
     /// Maps pages `first .. first + pages` of the file, as far as it has them, at `start`, where nothing is mapped.
     pub fn show_file(
         &mut self,
-        start: u64,
+        start: Va,
         [first, pages]: [u64; 2],
         in_file: u64,
     ) -> Result<(), Errno> {
@@ -105,8 +105,7 @@ impl Aspace<Node> {
             object,
             flags: RegionFlags::SHARED,
             ..Region::new(
-                start,
-                start + len_bytes,
+                VaRange::new(start, len_bytes),
                 Prot::READ | Prot::WRITE,
                 Kind::File,
             )
@@ -117,26 +116,26 @@ impl Aspace<Node> {
             Pool.object_left(lease, self.is_without(object));
         }
         if mapped.is_err() {
-            self.done(|a| a.unmap(start, region.end)).expect("room");
+            self.done(|a| a.unmap(region.range())).expect("room");
         }
         mapped
     }
 
-    fn show_parts(&mut self, region: Region, border: u64, lease: &mut Lease) -> Result<(), Errno> {
+    fn show_parts(&mut self, region: Region, border: Va, lease: &mut Lease) -> Result<(), Errno> {
         if border < region.end {
-            let mut behind = region.clip(border, region.end);
+            let mut behind = region.clip(border.until(region.end));
             behind.flags |= RegionFlags::PAST_END;
             self.map_object(behind, &[], lease)?;
         }
         if region.start < border {
-            let there = region.clip(region.start, border);
+            let there = region.clip(region.start.until(border));
             self.map_object(there, &frames(&there), lease)?;
         }
         Ok(())
     }
 
     /// Bytes of regions that show objects are those that are lent, and so is text; each page is of the kind that its region says.
-    pub fn check_lent(&mut self, regions: &[Region], leaves: &BTreeMap<u64, u64>) {
+    pub fn check_lent(&mut self, regions: &[Region], leaves: &BTreeMap<Va, u64>) {
         let [mut objects, mut text] = [0; 2];
         for region in regions {
             let range = match region.backing() {
@@ -151,7 +150,7 @@ impl Aspace<Node> {
                 Backing::Object(_) => objects += region.len_bytes(),
             }
             for (va, pa) in leaves.range(region.start..region.end) {
-                assert!(range.contains(pa), "{pa:#x} at {va:#x}: {region:x?}");
+                assert!(range.contains(pa), "{pa:#x} at {va:?}: {region:x?}");
             }
         }
         assert_eq!(objects, self.object_bytes);

@@ -10,7 +10,7 @@ use crate::page::PageSize;
 use crate::paging::entry::{Entry, Level, index, span};
 use crate::paging::{self, Table};
 use crate::regions::Prot;
-use abi::addr::Phys;
+use abi::addr::{Phys, Va, VaRange};
 use std::boxed::Box;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -19,15 +19,15 @@ use std::vec::Vec;
 use wire::region_log::{Change, prot};
 
 /// Page frames and their translation by the proxy.
-type Shown = BTreeMap<u64, (u64, bool)>;
+type Shown = BTreeMap<Va, (u64, bool)>;
 
 /// A core that uses a window and drops nothing by itself, as far as it has cached the rank's tables and pages.
 #[derive(Default)]
 struct Peer {
     /// By the level of what it found and the first address that it translates: tables.
-    tables: HashMap<(Level, u64), Phys>,
+    tables: HashMap<(Level, Va), Phys>,
     /// The same of leaves.
-    leaves: HashMap<(Level, u64), Entry>,
+    leaves: HashMap<(Level, Va), Entry>,
 }
 
 /// Everything that is not the address space.
@@ -57,7 +57,7 @@ pub(super) struct State {
     pub lent_bytes: u64,
     pub lent_text: HashSet<u64>,
     /// Ranges whose translations the rank's cores were to drop.
-    flushed: Vec<(u64, u64)>,
+    flushed: Vec<VaRange>,
     /// What a peer's core holds of its window, and how often it had to drop that.
     peer: Peer,
     peer_flushes: u32,
@@ -87,13 +87,13 @@ impl State {
     }
 
     /// The leaf that a peer finds from the lowest table that it has cached, or from `top`.
-    fn walk_as_peer(&mut self, va: u64, top: Phys) -> Option<(Level, Entry)> {
-        let base = |level| va & !(span(level) - 1);
+    fn walk_as_peer(&mut self, va: Va, top: Phys) -> Option<(Level, Entry)> {
+        let base = |level| va.align_down(span(level));
         let known = |level: Level| self.peer.tables.get(&(level, base(level + 1)));
         let lowest = (1..3).find_map(|level| Some((level, *known(level)?)));
         let (mut level, mut table) = lowest.unwrap_or((3, top));
         loop {
-            let entry = self.table(table)[index(va, level)];
+            let entry = self.table(table)[index(va.0, level)];
             if !entry.is_present() {
                 return None;
             }
@@ -124,12 +124,12 @@ impl State {
                 } => {
                     for at in (0..len_bytes).step_by(P as usize) {
                         self.shown
-                            .insert(addr + at, (gpa + at, prot & prot::WRITE != 0));
+                            .insert(Va(addr + at), (gpa + at, prot & prot::WRITE != 0));
                     }
                 }
                 Change::Unmap { addr, len_bytes } => {
                     self.shown
-                        .retain(|va, _| !(addr..addr + len_bytes).contains(va));
+                        .retain(|va, _| !VaRange::new(Va(addr), len_bytes).contains(*va));
                 }
             }
         }
@@ -189,8 +189,8 @@ impl Machine for Node {
         }
     }
     fn rewrite(self, _: Phys) {}
-    fn flush(self, start: u64, end: u64) {
-        with(|s| s.flushed.push((start, end)));
+    fn flush(self, range: VaRange) {
+        with(|s| s.flushed.push(range));
     }
     fn flush_windows(self) {
         with(|s| {
@@ -232,10 +232,10 @@ impl Machine for Node {
 
 impl Aspace<Node> {
     /// The pages that are mapped or kept: virtual to physical.
-    pub fn leaves(&mut self) -> BTreeMap<u64, u64> {
+    pub fn leaves(&mut self) -> BTreeMap<Va, u64> {
         let (tables, root) = self.tables();
         let mut leaves = BTreeMap::new();
-        paging::extents(&tables, root, 0, span(4), |e| {
+        paging::extents(&tables, root, VaRange::new(Va(0), span(4)), |e| {
             leaves.extend((0..e.len_bytes / P).map(|i| (e.va + i * P, e.pa.0 + i * P)));
         });
         leaves
@@ -243,19 +243,19 @@ impl Aspace<Node> {
 
     /// What a peer's core finds at `va` through its window: physical address and access. From what it has cached, as far as it
     /// has; it caches the rest.
-    pub fn seen_by_peer(&mut self, va: u64) -> Option<(Phys, Prot)> {
+    pub fn seen_by_peer(&mut self, va: Va) -> Option<(Phys, Prot)> {
         let (tables, root) = self.tables();
         let top = paging::own_table(&tables, root)?;
         with(|s| {
             let remembered = (1..=3).find_map(|level| {
-                let leaf = s.peer.leaves.get(&(level, va & !(span(level) - 1)))?;
+                let leaf = s.peer.leaves.get(&(level, va.align_down(span(level))))?;
                 Some((level, *leaf))
             });
             let (level, leaf) = match remembered {
                 Some(found) => found,
                 None => s.walk_as_peer(va, top)?,
             };
-            Some((leaf.address() + va % span(level), leaf.prot()))
+            Some((leaf.address() + va.0 % span(level), leaf.prot()))
         })
     }
 
@@ -276,7 +276,7 @@ impl Aspace<Node> {
                 let reached = pages
                     .map(|at| leaf.address() + at)
                     .find(|pa| frames.contains(pa));
-                assert_eq!(reached, None, "a peer sees a page table at {va:#x}");
+                assert_eq!(reached, None, "a peer sees a page table at {va:?}");
             }
         });
         let leaves = self.leaves();
@@ -284,7 +284,7 @@ impl Aspace<Node> {
         for (&va, &pa) in &leaves {
             assert!(
                 self.regions().lookup(va).is_some(),
-                "{va:#x} is mapped and no region's"
+                "{va:?} is mapped and no region's"
             );
             assert!(
                 with(|s| !s.levels.contains_key(&Phys(pa))),

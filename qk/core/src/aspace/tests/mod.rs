@@ -22,7 +22,7 @@ const P: u64 = PAGE_BYTES;
 const M2: u64 = PageSize::Size2M.bytes();
 /// A partition that begins with a large page.
 const PARTITION: u64 = 0x4000_0000;
-const A: u64 = 0x10_0000_0000;
+const A: Va = Va(0x10_0000_0000);
 const RW: u64 = 3;
 const READ_EXEC: u64 = 5;
 const PRIVATE_ANON: u64 = 0x22;
@@ -56,7 +56,7 @@ impl Aspace<Node> {
         self.complete(&mut lender::Pool, change)
     }
 
-    fn mmap(&mut self, addr: u64, pages: u64, prot: u64, flags: u64) -> Result<u64, Errno> {
+    fn mmap(&mut self, addr: Va, pages: u64, prot: u64, flags: u64) -> Result<Va, Errno> {
         let args = MmapArgs {
             addr,
             len_bytes: pages * P,
@@ -68,31 +68,31 @@ impl Aspace<Node> {
         self.done(|a| a.map(&plan)).map(|()| plan.region.start)
     }
 
-    fn mprotect(&mut self, addr: u64, pages: u64, prot: u64) -> Result<(), Errno> {
+    fn mprotect(&mut self, addr: Va, pages: u64, prot: u64) -> Result<(), Errno> {
         match mman::mprotect(addr, pages * P, prot, self.regions())? {
             Some(plan) => self.done(|a| a.protect(&plan)),
             None => Ok(()),
         }
     }
 
-    fn munmap(&mut self, addr: u64, pages: u64) -> Result<(), Errno> {
+    fn munmap(&mut self, addr: Va, pages: u64) -> Result<(), Errno> {
         let range = mman::munmap(addr, pages * P, &self.bounds())?;
-        range.map_or(Ok(()), |(start, end)| self.done(|a| a.unmap(start, end)))
+        range.map_or(Ok(()), |range| self.done(|a| a.unmap(range)))
     }
 
-    fn mremap(&mut self, addr: u64, old: u64, new: u64, to: Option<u64>) -> Result<u64, Errno> {
+    fn mremap(&mut self, addr: Va, old: u64, new: u64, to: Option<Va>) -> Result<Va, Errno> {
         let args = MremapArgs {
             addr,
             old_len_bytes: old * P,
             new_len_bytes: new * P,
             flags: if to.is_some() { 3 } else { 1 },
-            new_addr: to.unwrap_or(0),
+            new_addr: to.unwrap_or(Va(0)),
         };
         let plan = mman::mremap(&args, self.regions(), &self.bounds())?;
         self.done(|a| a.remap(&plan))
     }
 
-    fn madvise(&mut self, addr: u64, pages: u64, advice: u64) -> Result<(), Errno> {
+    fn madvise(&mut self, addr: Va, pages: u64, advice: u64) -> Result<(), Errno> {
         match mman::madvise(addr, pages * P, advice, self.regions())? {
             Some(plan) => self.advise(&plan),
             None => Ok(()),
@@ -100,20 +100,20 @@ impl Aspace<Node> {
     }
 
     /// A store by the program; `false`: a page fault.
-    fn write(&mut self, va: u64, value: u64) -> bool {
+    fn write(&mut self, va: Va, value: u64) -> bool {
         let (mut tables, root) = self.tables();
         let Some(t) = paging::translate(&tables, root, va) else {
             return false;
         };
         if t.prot.contains(Prot::WRITE) {
-            paging::mark_dirty(&mut tables, root, page_floor(va), page_floor(va) + P);
-            Node::store(page_floor(t.pa.0), value);
+            paging::mark_dirty(&mut tables, root, VaRange::new(va.align_down(P), P));
+            Node::store(t.pa.align_down(P).0, value);
         }
         t.prot.contains(Prot::WRITE)
     }
 
     /// A load by the program.
-    fn read(&mut self, va: u64) -> Option<u64> {
+    fn read(&mut self, va: Va) -> Option<u64> {
         let (tables, root) = self.tables();
         let t = paging::translate(&tables, root, va)?;
         (!t.prot.is_empty()).then(|| Node::load(t.pa.align_down(P)))
@@ -127,12 +127,12 @@ const DONTNEED: u64 = 4;
 #[test]
 fn a_foreign_page_that_is_unmapped_does_not_become_the_ranks() {
     let mut a = space(2048);
-    let region = Region::new(A, A + P, Prot::READ, Kind::Vvar);
+    let region = Region::new(VaRange::new(A, P), Prot::READ, Kind::Vvar);
     a.map_foreign(region, CLOCK).unwrap();
     let before = a.usage();
     a.munmap(A, 1).unwrap();
     Node.sync();
-    a.mmap(0, 1, RW, 0).unwrap();
+    a.mmap(Va(0), 1, RW, 0).unwrap();
     assert_eq!(a.usage().used, before.used + P);
     a.check();
 }
@@ -141,7 +141,7 @@ fn a_foreign_page_that_is_unmapped_does_not_become_the_ranks() {
 #[test]
 fn a_foreign_page_cannot_be_written_or_discarded() {
     let mut a = space(2048);
-    let region = Region::new(A, A + P, Prot::READ, Kind::Vvar);
+    let region = Region::new(VaRange::new(A, P), Prot::READ, Kind::Vvar);
     a.map_foreign(region, CLOCK).unwrap();
     Node::store(CLOCK.0, 7);
     assert_eq!(a.mprotect(A, 1, RW), Err(Errno::EACCES));
@@ -158,7 +158,7 @@ fn a_foreign_page_cannot_be_written_or_discarded() {
 fn a_file_is_not_discarded() {
     for kind in [Kind::Image, Kind::File] {
         let mut a = space(2048);
-        let region = Region::new(A, A + P, Prot::READ | Prot::WRITE, kind);
+        let region = Region::new(VaRange::new(A, P), Prot::READ | Prot::WRITE, kind);
         a.map_new(region).unwrap();
         assert!(a.write(A, 7));
         a.mprotect(A, 1, READ_EXEC).unwrap();
@@ -172,7 +172,7 @@ fn a_file_is_not_discarded() {
 #[test]
 fn a_full_partition_can_be_unmapped_in_parts() {
     let mut a = space(1536);
-    let big = a.mmap(0, 512, RW, 0).unwrap();
+    let big = a.mmap(Va(0), 512, RW, 0).unwrap();
     a.mmap(A, 1, RW, FIXED).unwrap();
     a.pool.leave(0);
     assert_eq!(a.mmap(A + M2, 1, RW, FIXED), Err(Errno::ENOMEM));
@@ -207,14 +207,14 @@ fn an_mprotect_that_fails_changes_nothing() {
 fn a_move_may_empty_any_number_of_tables() {
     let mut a = space(4096);
     let pages = 1100 * 512;
-    let from = a.mmap(0, pages, 0, 0).unwrap();
+    let from = a.mmap(Va(0), pages, 0, 0).unwrap();
     for i in 0..1100 {
         let at = from + i * M2;
         a.mprotect(at, 1, RW).unwrap();
         assert!(a.write(at, i + 1));
         a.mprotect(at, 1, 0).unwrap();
     }
-    let to = from - 2 * pages * P;
+    let to = from.before(2 * pages * P);
     a.mremap(from, pages, pages, Some(to)).unwrap();
     for i in [0, 1, 550, 1099] {
         a.mprotect(to + i * M2, 1, RW).unwrap();
@@ -249,7 +249,7 @@ fn shared_memory_is_not_discarded() {
     const SHARED_NOT_PRIVATE: u64 = 1 ^ 2;
     let mut a = space(1024);
     let args = MmapArgs {
-        addr: 0,
+        addr: Va(0),
         len_bytes: P,
         prot: RW,
         flags: PRIVATE_ANON ^ SHARED_NOT_PRIVATE,
@@ -268,7 +268,7 @@ fn shared_memory_is_not_discarded() {
 fn long_changes_have_preemption_points_everywhere() {
     let mut a = space(70_000);
     Node::watch_points();
-    let at = a.mmap(0, 65_536, RW, 0x20000).unwrap();
+    let at = a.mmap(Va(0), 65_536, RW, 0x20000).unwrap();
     a.mprotect(at, 65_536, 1).unwrap();
     a.mprotect(at, 65_536, RW).unwrap();
     for i in 0..200 {
@@ -276,8 +276,9 @@ fn long_changes_have_preemption_points_everywhere() {
     }
     a.madvise(at, 65_536, DONTNEED).unwrap();
     a.mprotect(at, 65_536, RW).unwrap();
-    a.mremap(at, 65_536, 65_536, Some(at - (1 << 30))).unwrap();
-    a.munmap(at - (1 << 30), 65_536).unwrap();
+    a.mremap(at, 65_536, 65_536, Some(at.before(1 << 30)))
+        .unwrap();
+    a.munmap(at.before(1 << 30), 65_536).unwrap();
     Node.sync();
     a.reclaim();
     let longest = Node::most_entries_between_points();
@@ -290,11 +291,11 @@ fn long_changes_have_preemption_points_everywhere() {
 fn adjacent_frames_are_told_at_once() {
     let mut a = space(4096);
     let before = Node.log_position();
-    let small = a.mmap(0, 300, RW, 0).unwrap();
-    let large = a.mmap(0, 1024, RW, 0).unwrap();
+    let small = a.mmap(Va(0), 300, RW, 0).unwrap();
+    let large = a.mmap(Va(0), 1024, RW, 0).unwrap();
     assert_eq!(Node.log_position() - before, 2);
     Node.sync();
-    let mut shown: Vec<u64> = Node::shown().into_keys().collect();
+    let mut shown: Vec<Va> = Node::shown().into_keys().collect();
     let mut mapped = Vec::from_iter((0..300).map(|i| small + i * P));
     mapped.extend((0..1024).map(|i| large + i * P));
     mapped.sort_unstable();
@@ -306,12 +307,12 @@ fn adjacent_frames_are_told_at_once() {
 #[test]
 fn an_mmap_that_fails_leaves_nothing_with_the_proxy() {
     let mut a = space(1024);
-    a.mmap(A - 8 * P, 1, RW, FIXED).unwrap();
+    a.mmap(A.before(8 * P), 1, RW, FIXED).unwrap();
     a.pool.leave(0);
     Node.sync();
     let (used, shown) = (a.usage().used, Node::shown());
     // There are frames for six pages, but none for the page tables of those from A on.
-    assert_eq!(a.mmap(A - 3 * P, 6, RW, FIXED), Err(Errno::ENOMEM));
+    assert_eq!(a.mmap(A.before(3 * P), 6, RW, FIXED), Err(Errno::ENOMEM));
     Node.sync();
     a.reclaim();
     assert_eq!((a.usage().used, Node::shown()), (used, shown));
@@ -324,9 +325,9 @@ fn memory_is_left_out_of_a_core_file_and_put_back() {
     const DONTDUMP: u64 = 16;
     const DODUMP: u64 = 17;
     let mut a = space(64);
-    let at = a.mmap(0, 8, RW, 0).expect("room");
+    let at = a.mmap(Va(0), 8, RW, 0).expect("room");
     let marked = |a: &Aspace<Node>| -> Vec<u64> {
-        let all = a.regions().iter_range(0, u64::MAX);
+        let all = a.regions().iter_range(Va(0).until(Va(u64::MAX)));
         let out = all.filter(|r| r.flags.contains(RegionFlags::DONT_DUMP));
         out.map(|r| (r.end - r.start) / P).collect()
     };
@@ -348,7 +349,7 @@ fn a_space_that_is_cleared_is_as_good_as_new() {
         a.mmap(A, 4, RW, FIXED).unwrap();
         a.mmap(A + M2, 1200, RW, FIXED).unwrap();
         a.map_foreign(
-            Region::new(A + 8 * M2, A + 8 * M2 + P, Prot::READ, Kind::Vvar),
+            Region::new(VaRange::new(A + 8 * M2, P), Prot::READ, Kind::Vvar),
             CLOCK,
         )
         .unwrap();
@@ -360,8 +361,8 @@ fn a_space_that_is_cleared_is_as_good_as_new() {
         a.done(Aspace::clear).unwrap();
         // Once mlockall(MCL_FUTURE) went on in the next program.
         assert!(a.bounds().new_flags.is_empty());
-        assert!(a.regions().is_vacant(0, abi::map::USER_TOP) && a.read(A).is_none());
-        assert_eq!(a.heap(u64::MAX).start, 0);
+        assert!(a.regions().is_vacant(Va(0).until(Va(USER_TOP))) && a.read(A).is_none());
+        assert_eq!(a.heap(u64::MAX).start, Va(0));
         Node.sync();
         a.check();
     }

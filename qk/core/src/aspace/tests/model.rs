@@ -28,7 +28,7 @@ enum Shows {
 
 #[derive(Default)]
 struct Model {
-    cells: BTreeMap<u64, Cell>,
+    cells: BTreeMap<Va, Cell>,
     /// What was stored in pages of the file.
     file: BTreeMap<u64, u64>,
 }
@@ -93,13 +93,13 @@ fn shown(prot: u64) -> Prot {
 }
 
 /// What mmap makes of a range.
-fn put(model: &mut Model, start: u64, pages: u64, prot: Prot) {
+fn put(model: &mut Model, start: Va, pages: u64, prot: Prot) {
     let shows = Shows::Own(0);
     let cell = |i| (start + i * P, Cell { prot, shows });
     model.cells.extend((0..pages).map(cell));
 }
 
-fn take(model: &mut Model, start: u64, pages: u64) -> Vec<(u64, Cell)> {
+fn take(model: &mut Model, start: Va, pages: u64) -> Vec<(Va, Cell)> {
     let inside: Vec<_> = model
         .cells
         .range(start..start + pages * P)
@@ -111,7 +111,7 @@ fn take(model: &mut Model, start: u64, pages: u64) -> Vec<(u64, Cell)> {
 
 /// After a change that found no memory: what was lent may have gone, and nothing else.
 fn forget_lent(a: &Aspace<Node>, model: &mut Model, lent: &[Region]) {
-    let was_lent = |va: &u64| lent.iter().any(|region| region.contains(*va));
+    let was_lent = |va: &Va| lent.iter().any(|region| region.contains(*va));
     model
         .cells
         .retain(|va, _| !was_lent(va) || a.regions().lookup(*va).is_some());
@@ -126,7 +126,7 @@ fn apply(a: &mut Aspace<Node>, model: &mut Model, op: &Op) -> Result<(), TestCas
             if a.mmap(at(p), n, prot, flags).is_ok() {
                 take(model, at(p), n);
                 put(model, at(p), n, shown(prot));
-            } else if a.regions().is_vacant(at(p), at(p + n)) {
+            } else if a.regions().is_vacant(at(p).until(at(p + n))) {
                 // What was to be replaced has gone.
                 take(model, at(p), n);
             } else {
@@ -189,7 +189,7 @@ fn apply(a: &mut Aspace<Node>, model: &mut Model, op: &Op) -> Result<(), TestCas
             // All before the hole, or nothing for want of memory: ENOMEM either way.
             let changed = a
                 .regions()
-                .iter_range(at(p), at(end))
+                .iter_range(at(p).until(at(end)))
                 .all(|r| r.prot == shown(prot));
             prop_assert!(result.is_ok() || hole.is_some() || result == Err(Errno::ENOMEM));
             if result.is_ok() || hole.is_some() && changed {
@@ -200,7 +200,7 @@ fn apply(a: &mut Aspace<Node>, model: &mut Model, op: &Op) -> Result<(), TestCas
         }
         Op::Move(p, old, new, to) => {
             let before = a.regions().lookup(at(p)).copied();
-            let moves_text = a.text(at(p), at(p + old)).is_some();
+            let moves_text = a.text(at(p).until(at(p + old))).is_some();
             let moved = a.mremap(at(p), old, new, to.map(at));
             if moves_text {
                 // Its copy came into use, and moved from where the proxy shows it, in one change.
@@ -216,7 +216,7 @@ fn apply(a: &mut Aspace<Node>, model: &mut Model, op: &Op) -> Result<(), TestCas
                     take(model, start, new);
                     put(model, start, new, prot);
                     for (va, cell) in moved.into_iter().filter(|(va, _)| *va < at(p + new)) {
-                        model.cells.insert(va - at(p) + start, cell);
+                        model.cells.insert(start + (va - at(p)), cell);
                     }
                 }
                 // What the new place and the new length have no room for may have gone before.
@@ -276,7 +276,8 @@ proptest! {
             a.check();
             let mut seen = 0;
             for region in a.regions().iter() {
-                for va in (region.start..region.end).step_by(P as usize) {
+                for at in (0..region.len_bytes()).step_by(P as usize) {
+                    let va = region.start + at;
                     prop_assert_eq!(model.cells.get(&va).map(|c| c.prot), Some(region.prot));
                     seen += 1;
                 }
@@ -297,7 +298,7 @@ proptest! {
             .collect();
         prop_assert_eq!(Node::shown(), visible);
         // Nothing has leaked.
-        prop_assert_eq!(a.munmap(0, USER_TOP / P), Ok(()));
+        prop_assert_eq!(a.munmap(Va(0), USER_TOP / P), Ok(()));
         Node.sync();
         a.reclaim();
         a.check();

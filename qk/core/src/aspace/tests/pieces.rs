@@ -30,7 +30,7 @@ fn mappings_that_follow_each_other_do_not_scatter() {
     a.set_heap(A);
     let mut heap = A;
     for _ in 0..700 {
-        a.mmap(0, 33, RW, 0).unwrap();
+        a.mmap(Va(0), 33, RW, 0).unwrap();
         heap += 33 * P;
         assert_eq!(a.done(|a| a.brk(heap, u64::MAX)), Ok(heap));
     }

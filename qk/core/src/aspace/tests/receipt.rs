@@ -27,7 +27,7 @@ impl Lender for Counts {
 }
 
 /// Where the file is mapped without large pages.
-const B: u64 = A + P;
+const B: Va = Va(A.0 + P);
 
 fn with_file(pages: u64) -> Aspace<Node> {
     let mut a = space(2048);
@@ -42,12 +42,12 @@ fn all_kinds_of_memory_are_unmapped_at_once() {
     a.mmap(A, 4, RW, FIXED).unwrap();
     a.show_file(A + 4 * P, [0, 4], 2).unwrap();
     a.show_text(text::region(8, 4), text::pieces(8, 4)).unwrap();
-    let clock = Region::new(A + 12 * P, A + 13 * P, Prot::READ, Kind::Vvar);
+    let clock = Region::new(VaRange::new(A + 12 * P, P), Prot::READ, Kind::Vvar);
     a.map_foreign(clock, CLOCK).unwrap();
     a.check();
     assert!(a.write(A + 5 * P, 7));
     a.munmap(A, 13).unwrap();
-    assert!(a.regions().is_vacant(A, A + 13 * P));
+    assert!(a.regions().is_vacant(VaRange::new(A, 13 * P)));
     assert_eq!(lender::in_file(1), 7);
     a.check();
 }
@@ -60,13 +60,14 @@ fn what_was_written_is_on_the_receipt() {
         assert!(a.write(B + page * P, page));
     }
     let mut counts = Counts::default();
-    a.complete(&mut counts, |a| a.unmap(B, B + 5 * P)).unwrap();
+    a.complete(&mut counts, |a| a.unmap(VaRange::new(B, 5 * P)))
+        .unwrap();
     assert_eq!(
         (counts.written.len(), counts.left),
         (1, std::vec![(5, false)])
     );
     let mut counts = Counts::default();
-    a.complete(&mut counts, |a| a.unmap(B, B + 600 * P))
+    a.complete(&mut counts, |a| a.unmap(VaRange::new(B, 600 * P)))
         .unwrap();
     let offsets: Vec<_> = counts.written.iter().map(|run| run.offset / P).collect();
     assert_eq!(
@@ -84,7 +85,7 @@ fn much_is_given_back_in_steps() {
         .clone()
         .for_each(|page| assert!(a.write(B + page * P, page + 1)));
     let mut counts = Counts::default();
-    a.complete(&mut counts, |a| a.unmap(B, B + 600 * P))
+    a.complete(&mut counts, |a| a.unmap(VaRange::new(B, 600 * P)))
         .unwrap();
     assert_eq!(counts.written.len(), stored.clone().count());
     assert_eq!(
@@ -143,7 +144,8 @@ fn objects_are_given_back_without_text() {
     let mut a = with_file(8);
     a.show_text(text::region(16, 40), text::pieces(16, 40))
         .unwrap();
-    a.done(|a| a.evict_objects(0, USER_TOP)).unwrap();
+    a.done(|a| a.evict_objects(Va(0).until(Va(USER_TOP))))
+        .unwrap();
     assert_eq!(with(|s| s.lent_bytes), 0);
     assert_eq!(a.read(text::at(20)), Some(text::value(20)));
     a.check();
@@ -156,7 +158,7 @@ fn a_file_that_grows_keeps_its_lease() {
     a.show_file(A, [0, 8], 3).unwrap();
     assert_eq!((a.read(A + 2 * P), a.read(A + 3 * P)), (Some(5002), None));
     let region = *a.regions().lookup(A + 3 * P).unwrap();
-    let there = region.clip(A + 3 * P, A + 5 * P);
+    let there = region.clip((A + 3 * P).until(A + 5 * P));
     a.extend_object(there, &lender::frames(&there)).unwrap();
     assert_eq!((a.read(A + 4 * P), a.read(A + 5 * P)), (Some(5004), None));
     assert_eq!(with(|s| s.lent_bytes), 8 * P);
@@ -171,16 +173,16 @@ fn a_file_that_grows_keeps_its_lease() {
 fn a_receipt_that_is_lost_is_noticed() {
     let mut a = space(2048);
     a.show_text(text::region(0, 4), text::pieces(0, 4)).unwrap();
-    let _ = a.unmap(A, A + 4 * P);
+    let _ = a.unmap(VaRange::new(A, 4 * P));
 }
 
 /// Where debug assertions are off, nothing more is let go of: what is counted stays mapped, or the other way round.
 #[test]
 fn after_a_receipt_was_lost_nothing_is_let_go_of() {
     let mut a = with_file(8);
-    let lost = a.unmap(B, B + 4 * P);
+    let lost = a.unmap(VaRange::new(B, 4 * P));
     assert!(matches!(lost, Err(Unfinished::Owes(_))));
     core::mem::forget(lost);
     assert_eq!(a.munmap(B + 4 * P, 4), Err(Errno::ENOMEM));
-    assert!(!a.regions().is_vacant(B + 4 * P, B + 8 * P));
+    assert!(!a.regions().is_vacant((B + 4 * P).until(B + 8 * P)));
 }

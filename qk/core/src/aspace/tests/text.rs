@@ -5,7 +5,7 @@ use super::*;
 use crate::objects::Piece;
 use abi::addr::Phys;
 
-pub fn at(page: u64) -> u64 {
+pub fn at(page: u64) -> Va {
     A + page * P
 }
 
@@ -20,7 +20,7 @@ pub fn region(first: u64, pages: u64) -> Region {
         offset: first * P,
         object: 1,
         flags: RegionFlags::UNWRITTEN,
-        ..Region::new(at(first), at(first + pages), Prot::READ, Kind::File)
+        ..Region::new(at(first).until(at(first + pages)), Prot::READ, Kind::File)
     }
 }
 
@@ -46,9 +46,9 @@ pub fn pieces(first: u64, pages: u64) -> Vec<Piece> {
 
 impl Aspace<Node> {
     /// Gives a range frames of the rank's own; how many bytes of text it had.
-    pub fn own_all(&mut self, addr: u64, pages: u64) -> Result<u64, Errno> {
+    pub fn own_all(&mut self, addr: Va, pages: u64) -> Result<u64, Errno> {
         let before = lent_bytes();
-        self.done(|a| a.own(addr, addr + pages * P))?;
+        self.done(|a| a.own(VaRange::new(addr, pages * P)))?;
         Ok(before - lent_bytes())
     }
 }
@@ -67,7 +67,7 @@ fn with_text(pages: u64) -> Aspace<Node> {
 #[test]
 fn text_takes_nothing_of_the_partition_but_tables() {
     let mut a = space(2048);
-    a.mmap(A - M2, 1, RW, FIXED).unwrap();
+    a.mmap(A.before(M2), 1, RW, FIXED).unwrap();
     let before = a.usage().used;
     a.show_text(region(0, 600), pieces(0, 600)).unwrap();
     assert!(a.usage().used < before + 10 * P);
@@ -97,11 +97,11 @@ fn what_is_to_be_written_is_copied_before() {
 /// In the lower half of the addresses, where programs lie, in the upper half, as their libraries, and across the middle.
 #[test]
 fn text_is_found_wherever_it_lies() {
-    let middle = USER_TOP / 2;
+    let (middle, top) = (Va(USER_TOP / 2), Va(USER_TOP));
     for starts in [
-        [A, USER_TOP - 64 * P],
-        [middle - P, middle + 64 * P],
-        [USER_TOP - 64 * P, USER_TOP - 128 * P],
+        [A, top.before(64 * P)],
+        [middle.before(P), middle + 64 * P],
+        [top.before(64 * P), top.before(128 * P)],
         [A + 64 * P, A],
     ] {
         let mut a = space(2048);
@@ -114,8 +114,11 @@ fn text_is_found_wherever_it_lies() {
             a.show_text(there, pieces(first, 4)).unwrap();
         }
         for start in starts {
-            assert_eq!(a.text(start - P, start + P).unwrap().start, start);
-            assert_eq!(a.text(start + 4 * P, start + 5 * P), None);
+            assert_eq!(
+                a.text(start.before(P).until(start + P)).unwrap().start,
+                start
+            );
+            assert_eq!(a.text(VaRange::new(start + 4 * P, P)), None);
             assert_eq!(a.own_all(start + 2 * P, 8), Ok(2 * P));
             a.mprotect(start + 3 * P, 1, RW).unwrap();
         }
@@ -168,7 +171,7 @@ fn text_is_taken_out_in_runs() {
     a.check();
     a.munmap(at(0), 8).unwrap();
     assert_eq!(lent_bytes(), 0);
-    assert!(a.regions().is_vacant(at(0), at(8)));
+    assert!(a.regions().is_vacant(at(0).until(at(8))));
     a.check();
 }
 
@@ -215,7 +218,7 @@ fn what_moves_is_copied_before() {
     assert_eq!(a.mremap(at(2), 4, 4, Some(at(100))), Ok(at(100)));
     assert_eq!(lent_bytes(), 4 * P);
     assert_eq!(a.read(at(103)), Some(value(5)));
-    assert!(a.text(at(100), at(104)).is_none() && a.text(at(0), at(8)).is_some());
+    assert!(a.text(at(100).until(at(104))).is_none() && a.text(at(0).until(at(8))).is_some());
 }
 
 /// A program that has ended leaves its text to be read, for a report; the pool has it back.

@@ -3,7 +3,7 @@
 use super::*;
 
 /// Where each page of a walk lies in the partition, how far it is from the start, and how much of it.
-fn walked(a: &mut Aspace<Node>, [start, len]: [u64; 2], written: bool) -> Vec<[u64; 3]> {
+fn walked(a: &mut Aspace<Node>, start: Va, len: u64, written: bool) -> Vec<[u64; 3]> {
     let mut pages = Vec::new();
     let walk = a.each_page(start, len, written, |pa, done, len| {
         pages.push([pa.0 - PARTITION, done, len]);
@@ -23,15 +23,15 @@ fn a_walk_shows_pages_and_notes_what_is_written() {
         let (tables, root) = a.tables();
         paging::translate(&tables, root, va).unwrap().dirty
     };
-    let last = A + M2 - P;
-    let pages = walked(&mut a, [last + 5, P], false);
+    let last = (A + M2).before(P);
+    let pages = walked(&mut a, last + 5, P, false);
     let large = pages[0][0] & !(M2 - 1);
     assert_eq!(pages[0], [large + M2 - P + 5, 0, P - 5]);
     assert_eq!(pages[1][1..], [P - 5, 5]);
     assert!(!dirty(&mut a, last) && !dirty(&mut a, A + M2));
-    assert_eq!(walked(&mut a, [last + 5, P], true), pages);
+    assert_eq!(walked(&mut a, last + 5, P, true), pages);
     assert!(dirty(&mut a, last) && dirty(&mut a, A + M2));
-    assert_eq!(walked(&mut a, [A, 0], true), [[0; 3]; 0]);
+    assert_eq!(walked(&mut a, A, 0, true), [[0; 3]; 0]);
 }
 
 /// A walk ends where nothing is mapped, and none begins that leaves a program's addresses: 2^39 further on is the same entry.

@@ -3,6 +3,7 @@
 use super::*;
 use crate::futex::pi::{OWNER_DIED, WAITERS};
 use crate::futex::robust::{HEAD_BYTES, Left, walk};
+use abi::addr::Va;
 
 const LIVES: fn(u32) -> Owner = |_| Owner::Lives;
 
@@ -91,7 +92,7 @@ fn the_end_of_an_owner_passes_its_locks_on() {
     let other = table.lock_pi(key(4), &unlisted, c, LIVES, point);
     assert_eq!(other, Ok(Locked::Queued));
     let left = Left {
-        at: 0,
+        at: Va(0),
         pi: true,
         pending: false,
     };
@@ -220,7 +221,7 @@ fn a_robust_lock_is_marked_and_a_waiter_woken() {
     let release = |word: &Memory, pending| {
         table.wait(key(0), ANY, word, word.get(), b).unwrap();
         let left = Left {
-            at: 0,
+            at: Va(0),
             pi: false,
             pending,
         };
@@ -239,7 +240,7 @@ fn a_robust_lock_is_marked_and_a_waiter_woken() {
     assert_eq!(release(&Memory::of(0), false), (0, true));
     assert_eq!(release(&Memory::of(0), true), (0, false));
     let wild = Left {
-        at: 2,
+        at: Va(2),
         pi: false,
         pending: false,
     };
@@ -251,9 +252,9 @@ fn a_robust_lock_is_marked_and_a_waiter_woken() {
 
 /// Memory of 64-bit words, with a list head at 0 whose locks have their word 4 bytes behind the entry.
 fn walked(memory: &[u64]) -> (Vec<Left>, Result<(), Errno>) {
-    let read = |at: u64| memory.get(at as usize / 8).copied().ok_or(Errno::EFAULT);
+    let read = |at: Va| memory.get(at.0 as usize / 8).copied().ok_or(Errno::EFAULT);
     let mut all = Vec::new();
-    let result = walk(0, read, |left| {
+    let result = walk(Va(0), read, |left| {
         all.push(left);
         Ok(())
     });
@@ -261,7 +262,11 @@ fn walked(memory: &[u64]) -> (Vec<Left>, Result<(), Errno>) {
 }
 
 fn left(at: u64, pi: bool, pending: bool) -> Left {
-    Left { at, pi, pending }
+    Left {
+        at: Va(at),
+        pi,
+        pending,
+    }
 }
 
 #[test]

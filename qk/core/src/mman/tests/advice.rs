@@ -17,13 +17,13 @@ fn madvise_answers_as_linux_does() {
     ];
     for (addr, len, advice) in bad {
         assert_eq!(
-            madvise(addr, len, advice, &r),
+            madvise(Va(addr), len, advice, &r),
             Err(Errno::EINVAL),
             "{addr:#x} {len:#x} {advice}"
         );
     }
-    assert_eq!(madvise(B + 32 * P, 0, 4, &r), Ok(None));
-    let call = |r: &Regions, advice| match madvise(B + 31 * P, P, advice, r) {
+    assert_eq!(madvise(Va(B + 32 * P), 0, 4, &r), Ok(None));
+    let call = |r: &Regions, advice| match madvise(Va(B + 31 * P), P, advice, r) {
         Ok(plan) => plan.unwrap().result,
         Err(errno) => Err(errno),
     };
@@ -40,12 +40,17 @@ fn madvise_answers_as_linux_does() {
         .filter(|a| *a != 18)
         .collect();
     assert_eq!(taken(&r), anon);
-    let hole = madvise(B + 31 * P, 6 * P, 4, &r).unwrap().unwrap();
+    let hole = madvise(Va(B + 31 * P), 6 * P, 4, &r).unwrap().unwrap();
     assert_eq!(
-        (hole.advice, hole.end, hole.result),
-        (Advice::Discard, B + 37 * P, Err(Errno::ENOMEM))
+        (hole.advice, hole.range, hole.result),
+        (Advice::Discard, pages(31, 37), Err(Errno::ENOMEM))
     );
-    let left_out = |advice| madvise(B + 31 * P, P, advice, &r).unwrap().unwrap().advice;
+    let left_out = |advice| {
+        madvise(Va(B + 31 * P), P, advice, &r)
+            .unwrap()
+            .unwrap()
+            .advice
+    };
     assert_eq!(
         (left_out(16), left_out(17), left_out(3)),
         (
@@ -54,15 +59,15 @@ fn madvise_answers_as_linux_does() {
             Advice::Accept
         )
     );
-    r.protect(B + 31 * P, B + 32 * P, Prot::empty()).unwrap();
+    r.protect(pages(31, 32), Prot::empty()).unwrap();
     assert_eq!(
         (call(&r, 22), call(&r, 23)),
         (Err(Errno::EINVAL), Err(Errno::EINVAL))
     );
-    r.update(B + 31 * P, B + 32 * P, |x| x.flags |= RegionFlags::LOCKED)
+    r.update(pages(31, 32), |x| x.flags |= RegionFlags::LOCKED)
         .unwrap();
     assert_eq!((call(&r, 4), call(&r, 24)), (Err(Errno::EINVAL), Ok(())));
-    r.update(B + 31 * P, B + 32 * P, |x| {
+    r.update(pages(31, 32), |x| {
         (x.kind, x.prot) = (Kind::File, Prot::READ)
     })
     .unwrap();
@@ -78,48 +83,51 @@ fn msync_mincore_and_mlock_answer_as_linux_does() {
     let r = regions();
     let neg = |n: u64| 0u64.wrapping_sub(n);
     for (addr, len, flags) in [(B + 1, P, 4), (B, P, 8), (B, P, 5)] {
-        assert_eq!(msync(addr, len, flags, &r), Err(Errno::EINVAL));
+        assert_eq!(msync(Va(addr), len, flags, &r), Err(Errno::EINVAL));
     }
     for (addr, len) in [(B, 0), (B, u64::MAX)] {
-        assert_eq!(msync(addr, len, 4, &r), Ok(None));
-        assert_eq!(mlock(addr, len, 0, &r), Ok(None));
+        assert_eq!(msync(Va(addr), len, 4, &r), Ok(None));
+        assert_eq!(mlock(Va(addr), len, 0, &r), Ok(None));
     }
-    assert_eq!(msync(B, neg(P), 4, &r), Err(Errno::ENOMEM));
-    let plan = |start, end, result| Ok(Some(SyncPlan { start, end, result }));
-    assert_eq!(msync(B, P, 0, &r), plan(B, B + P, Ok(())));
+    assert_eq!(msync(Va(B), neg(P), 4, &r), Err(Errno::ENOMEM));
+    let plan = |range, result| Ok(Some(SyncPlan { range, result }));
+    assert_eq!(msync(Va(B), P, 0, &r), plan(pages(0, 1), Ok(())));
     // Once nothing was written back beside a hole.
-    let (start, end) = (B + 31 * P, B + 33 * P);
     assert_eq!(
-        msync(start, 2 * P, 4, &r),
-        plan(start, end, Err(Errno::ENOMEM))
+        msync(Va(B + 31 * P), 2 * P, 4, &r),
+        plan(pages(31, 33), Err(Errno::ENOMEM))
     );
-    assert_eq!(mincore(B + 1, P, &r), Err(Errno::EINVAL));
-    assert_eq!((mincore(B, 0, &r), mincore(B, P + 1, &r)), (Ok(0), Ok(2)));
+    assert_eq!(mincore(Va(B + 1), P, &r), Err(Errno::EINVAL));
     assert_eq!(
-        (mincore(B, u64::MAX, &r), mincore(TOP, P, &r)),
+        (mincore(Va(B), 0, &r), mincore(Va(B), P + 1, &r)),
+        (Ok(0), Ok(2))
+    );
+    assert_eq!(
+        (mincore(Va(B), u64::MAX, &r), mincore(Va(TOP), P, &r)),
         (Err(Errno::ENOMEM), Err(Errno::ENOMEM))
     );
+    // Only rounding up wraps.
+    assert_eq!(mincore(Va(B), u64::MAX - B, &r), Err(Errno::ENOMEM));
     let lock = Lock {
-        start: B,
-        end: B + 2 * P,
+        range: pages(0, 2),
         result: Ok(()),
     };
-    assert_eq!(mlock(B + 1, P, 0, &r), Ok(Some(lock)));
-    assert_eq!(mlock(B, P, 4, &r), Err(Errno::EINVAL));
-    assert_eq!(mlock(B + 32 * P, P, 0, &r), Err(Errno::ENOMEM));
+    assert_eq!(mlock(Va(B + 1), P, 0, &r), Ok(Some(lock)));
+    assert_eq!(mlock(Va(B), P, 4, &r), Err(Errno::EINVAL));
+    assert_eq!(mlock(Va(B + 32 * P), P, 0, &r), Err(Errno::ENOMEM));
 }
 
 #[test]
 fn mbind_answers_as_linux_does() {
     let r = regions();
     for default in [false, true] {
-        assert_eq!(mbind(B, 0, default, &r), Ok(None));
-        assert_eq!(mbind(B + 1, P, default, &r), Err(Errno::EINVAL));
-        assert_eq!(mbind(B, u64::MAX, default, &r), Ok(None));
-        assert_eq!(mbind(B + 32 * P, P, default, &r), Err(Errno::EFAULT));
-        assert_eq!(mbind(B, P, default, &r), Ok(Some((B, B + P))));
+        assert_eq!(mbind(Va(B), 0, default, &r), Ok(None));
+        assert_eq!(mbind(Va(B + 1), P, default, &r), Err(Errno::EINVAL));
+        assert_eq!(mbind(Va(B), u64::MAX, default, &r), Ok(None));
+        assert_eq!(mbind(Va(B + 32 * P), P, default, &r), Err(Errno::EFAULT));
+        assert_eq!(mbind(Va(B), P, default, &r), Ok(Some(pages(0, 1))));
     }
-    let over_a_hole = |default| mbind(B, 40 * P, default, &r);
+    let over_a_hole = |default| mbind(Va(B), 40 * P, default, &r);
     assert_eq!(over_a_hole(false), Err(Errno::EFAULT));
-    assert_eq!(over_a_hole(true), Ok(Some((B, B + 40 * P))));
+    assert_eq!(over_a_hole(true), Ok(Some(pages(0, 40))));
 }

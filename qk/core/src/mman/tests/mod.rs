@@ -13,9 +13,9 @@ const P: u64 = 4096;
 const M2: u64 = 2 << 20;
 const TOP: u64 = 1 << 39;
 const BOUNDS: Bounds = Bounds {
-    low: 0x1_0000,
-    mmap_top: 0x7f_0000_0000,
-    top: TOP,
+    low: Va(0x1_0000),
+    mmap_top: Va(0x7f_0000_0000),
+    top: Va(TOP),
     max_page: PageSize::Size1G,
     new_flags: RegionFlags::empty(),
 };
@@ -42,12 +42,16 @@ const FILE: FileInfo = FileInfo {
     executable: true,
 };
 
+/// Pages `first .. end` of the test mapping.
+fn pages(first: u64, end: u64) -> VaRange {
+    Va(B + first * P).until(Va(B + end * P))
+}
+
 fn regions() -> Regions {
     let mut r = Regions::new(64, |_| ()).unwrap();
     let rw = Prot::READ | Prot::WRITE;
-    r.insert(Region::new(B, B + 32 * P, rw, Kind::Anon))
-        .unwrap();
-    r.insert(Region::new(B + 36 * P, B + 64 * P, rw, Kind::Anon))
+    r.insert(Region::new(pages(0, 32), rw, Kind::Anon)).unwrap();
+    r.insert(Region::new(pages(36, 64), rw, Kind::Anon))
         .unwrap();
     r
 }
@@ -55,7 +59,7 @@ fn regions() -> Regions {
 fn anon(addr: u64, len_bytes: u64, flags: u64) -> Result<MmapPlan, Errno> {
     mmap(
         &MmapArgs {
-            addr,
+            addr: Va(addr),
             len_bytes,
             prot: RW,
             flags,
@@ -70,7 +74,7 @@ fn anon(addr: u64, len_bytes: u64, flags: u64) -> Result<MmapPlan, Errno> {
 fn file(info: &FileInfo, prot: u64, flags: u64, offset: u64, addr: u64) -> Result<MmapPlan, Errno> {
     mmap(
         &MmapArgs {
-            addr,
+            addr: Va(addr),
             len_bytes: P,
             prot,
             flags,
@@ -123,7 +127,7 @@ fn mmap_refuses_as_linux_does() {
         );
     }
     let offset = MmapArgs {
-        addr: 0,
+        addr: Va(0),
         len_bytes: 0,
         prot: 0,
         flags: PRIVATE,
@@ -184,37 +188,27 @@ fn mmap_of_files_refuses_as_linux_does() {
 
 #[test]
 fn mmap_places_as_asked_or_where_large_pages_fit() {
-    assert_eq!(
-        anon(B + 32 * P + 1, P, AP).unwrap().region.start,
-        B + 32 * P
-    );
-    assert_eq!(anon(5, P, AP).unwrap().region.start, BOUNDS.mmap_top - P);
-    assert_eq!(anon(0x5000, P, AP).unwrap().region.start, BOUNDS.low);
-    assert_eq!(anon(B, P, AP).unwrap().region.start, BOUNDS.mmap_top - P);
-    assert_eq!(
-        anon(1 << 60, P, AP).unwrap().region.start,
-        BOUNDS.mmap_top - P
-    );
+    const TOP_OF_AREA: u64 = BOUNDS.mmap_top.0;
+    let placed = |addr, len_bytes, flags| anon(addr, len_bytes, flags).unwrap().region.start.0;
+    assert_eq!(placed(B + 32 * P + 1, P, AP), B + 32 * P);
+    assert_eq!(placed(5, P, AP), TOP_OF_AREA - P);
+    assert_eq!(placed(0x5000, P, AP), BOUNDS.low.0);
+    assert_eq!(placed(B, P, AP), TOP_OF_AREA - P);
+    assert_eq!(placed(1 << 60, P, AP), TOP_OF_AREA - P);
     // Once a page requested right below the stack got that place.
-    for hint in [BOUNDS.mmap_top, BOUNDS.mmap_top + STACK_GAP - P] {
-        assert_eq!(anon(hint, P, AP).unwrap().region.start, BOUNDS.mmap_top - P);
+    for hint in [TOP_OF_AREA, TOP_OF_AREA + STACK_GAP - P] {
+        assert_eq!(placed(hint, P, AP), TOP_OF_AREA - P);
     }
-    let above = BOUNDS.mmap_top + STACK_GAP;
-    assert_eq!(anon(above, P, AP).unwrap().region.start, above);
-    assert_eq!(anon(0, P, AP | 0x40).unwrap().region.start, 0x8000_0000 - P);
-    assert_eq!(
-        anon(0, M2 + P, AP).unwrap().region.start,
-        BOUNDS.mmap_top - 2 * M2
-    );
-    assert_eq!(
-        anon(0, M2 + P, AP | 0x20000).unwrap().region.start,
-        BOUNDS.mmap_top - M2 - P
-    );
+    let above = TOP_OF_AREA + STACK_GAP;
+    assert_eq!(placed(above, P, AP), above);
+    assert_eq!(placed(0, P, AP | 0x40), 0x8000_0000 - P);
+    assert_eq!(placed(0, M2 + P, AP), TOP_OF_AREA - 2 * M2);
+    assert_eq!(placed(0, M2 + P, AP | 0x20000), TOP_OF_AREA - M2 - P);
     assert!(anon(B, P, AP | FIXED).unwrap().replace);
     assert!(!anon(B + 32 * P, P, AP | NOREPLACE).unwrap().replace);
     // Unknown protection and flag bits do not matter; PROT_NONE is an empty access.
     let odd = MmapArgs {
-        addr: 0,
+        addr: Va(0),
         len_bytes: 1,
         prot: 0xfff8,
         flags: AP | 0x8000_0000,
@@ -240,23 +234,20 @@ fn munmap_answers_as_linux_does() {
     ];
     for (addr, len) in bad {
         assert_eq!(
-            munmap(addr, len, &BOUNDS),
+            munmap(Va(addr), len, &BOUNDS),
             Err(Errno::EINVAL),
             "{addr:#x} {len:#x}"
         );
     }
     // Below the lowest address nothing is ever mapped: the proxy once ended the job over such a record.
-    assert_eq!(munmap(0, P, &BOUNDS), Ok(None));
-    assert_eq!(
-        munmap(B + 60 * P, 1, &BOUNDS),
-        Ok(Some((B + 60 * P, B + 61 * P)))
-    );
+    assert_eq!(munmap(Va(0), P, &BOUNDS), Ok(None));
+    assert_eq!(munmap(Va(B + 60 * P), 1, &BOUNDS), Ok(Some(pages(60, 61))));
     // A program that unmaps "everything": the kernel once refused what reached above its own end.
     assert_eq!(
-        munmap(P, WINDOW_TOP - P, &BOUNDS),
-        Ok(Some((BOUNDS.low, TOP)))
+        munmap(Va(P), WINDOW_TOP - P, &BOUNDS),
+        Ok(Some(BOUNDS.low.until(Va(TOP))))
     );
-    assert_eq!(munmap(TOP, P, &BOUNDS), Ok(None));
+    assert_eq!(munmap(Va(TOP), P, &BOUNDS), Ok(None));
 }
 
 #[test]
@@ -283,19 +274,16 @@ fn mprotect_answers_as_linux_does() {
     ];
     for (addr, len, prot, errno) in cases {
         assert_eq!(
-            mprotect(addr, len, prot, &r),
+            mprotect(Va(addr), len, prot, &r),
             Err(errno),
             "{addr:#x} {len:#x} {prot:#x}"
         );
     }
     for (addr, prot) in [(B, 1), (B, 0xff), (TOP, 1)] {
-        assert_eq!(mprotect(addr, 0, prot, &r), Ok(None));
+        assert_eq!(mprotect(Va(addr), 0, prot, &r), Ok(None));
     }
-    let plan = mprotect(B + 31 * P, 2 * P, 9, &r).unwrap().unwrap();
-    assert_eq!(
-        (plan.start, plan.end, plan.prot),
-        (B + 31 * P, B + 32 * P, Prot::READ)
-    );
+    let plan = mprotect(Va(B + 31 * P), 2 * P, 9, &r).unwrap().unwrap();
+    assert_eq!((plan.range, plan.prot), (pages(31, 32), Prot::READ));
     assert_eq!(plan.result, Err(Errno::ENOMEM));
 }
 
@@ -304,13 +292,16 @@ fn a_shared_file_opened_for_reading_stays_unwritable() {
     let mut r = regions();
     let plan = file(&FILE, 1, SHARED | FIXED, 0, B + 32 * P).unwrap();
     r.insert(plan.region).unwrap();
-    let change = mprotect(B + 31 * P, 2 * P, RW, &r).unwrap().unwrap();
+    let change = mprotect(Va(B + 31 * P), 2 * P, RW, &r).unwrap().unwrap();
     assert_eq!(
-        (change.end, change.result),
-        (B + 32 * P, Err(Errno::EACCES))
+        (change.range.end, change.result),
+        (Va(B + 32 * P), Err(Errno::EACCES))
     );
     assert_eq!(
-        mprotect(B + 31 * P, 2 * P, 5, &r).unwrap().unwrap().result,
+        mprotect(Va(B + 31 * P), 2 * P, 5, &r)
+            .unwrap()
+            .unwrap()
+            .result,
         Ok(())
     );
 }

@@ -4,11 +4,11 @@ use super::*;
 
 fn remap(addr: u64, old: u64, new: u64, flags: u64, to: u64) -> Result<RemapPlan, Errno> {
     let args = MremapArgs {
-        addr,
+        addr: Va(addr),
         old_len_bytes: old,
         new_len_bytes: new,
         flags,
-        new_addr: to,
+        new_addr: Va(to),
     };
     mremap(&args, &regions(), &BOUNDS)
 }
@@ -25,13 +25,13 @@ fn only_memory_of_zeros_is_left_behind() {
         Kind::Vvar,
     ] {
         let mut r = regions();
-        r.update(B, B + P, |region| region.kind = kind).unwrap();
+        r.update(pages(0, 1), |region| region.kind = kind).unwrap();
         let args = MremapArgs {
-            addr: B,
+            addr: Va(B),
             old_len_bytes: P,
             new_len_bytes: P,
             flags: 5,
-            new_addr: 0,
+            new_addr: Va(0),
         };
         let moves = mremap(&args, &r, &BOUNDS).map(|_| ());
         let holds_zeros = matches!(kind, Kind::Anon | Kind::Heap | Kind::Stack);
@@ -79,46 +79,36 @@ fn mremap_refuses_as_linux_does() {
 
 #[test]
 fn mremap_stays_grows_or_moves() {
-    let span = |a: u64, b: u64| Span {
-        start: B + a * P,
-        end: B + b * P,
-    };
     let stay = |at: u64, trim| {
         Ok(RemapPlan::Stay {
-            addr: B + at * P,
+            addr: Va(B + at * P),
             trim,
         })
     };
     assert_eq!(remap(B + 5 * P, P, P, 1, 1), stay(5, None));
     assert_eq!(
         remap(B + 30 * P, 4 * P, P, 0, 0),
-        stay(30, Some(span(31, 34)))
+        stay(30, Some(pages(31, 34)))
     );
     let grown = RemapPlan::Grow {
-        addr: B + 31 * P,
-        more: span(32, 33),
+        addr: Va(B + 31 * P),
+        more: pages(32, 33),
     };
     assert_eq!(remap(B + 31 * P, P, 2 * P, 0, 0), Ok(grown));
     let fixed = RemapPlan::Move {
-        to: B + 50 * P,
-        from: span(2, 3),
+        to: Va(B + 50 * P),
+        from: pages(2, 3),
         more: None,
-        replace: Some(span(50, 51)),
-        trim: Some(span(3, 5)),
+        replace: Some(pages(50, 51)),
+        trim: Some(pages(3, 5)),
         keep_old: false,
     };
     assert_eq!(remap(B + 2 * P, 3 * P, P, 3, B + 50 * P), Ok(fixed));
     let Ok(RemapPlan::Move { to, from, more, .. }) = remap(B + P, P, M2 + P, 1, 0) else {
         panic!("it must move");
     };
-    assert_eq!((to % M2, from), (P, span(1, 2)));
-    assert_eq!(
-        more,
-        Some(Span {
-            start: to + P,
-            end: to + M2 + P
-        })
-    );
+    assert_eq!((to.0 % M2, from), (P, pages(1, 2)));
+    assert_eq!(more, Some(VaRange::new(to + P, M2)));
     assert!(matches!(
         remap(B + P, P, P, 5, 0),
         Ok(RemapPlan::Move { keep_old: true, .. })
@@ -129,33 +119,25 @@ fn mremap_stays_grows_or_moves() {
 fn brk_keeps_a_page_free_and_never_fails() {
     let r = regions();
     let heap = Heap {
-        start: B - 16 * P,
-        current: B - 16 * P,
+        start: Va(B - 16 * P),
+        current: Va(B - 16 * P),
         max_bytes: u64::MAX,
     };
-    let to = |heap: &Heap, wanted| brk(heap, wanted, &r, &BOUNDS);
-    for wanted in [0, heap.start - 1, u64::MAX, 1 << 46, B, B - P + 1] {
+    let start = heap.start.0;
+    let to = |heap: &Heap, wanted| brk(heap, Va(wanted), &r, &BOUNDS);
+    for wanted in [0, start - 1, u64::MAX, 1 << 46, B, B - P + 1] {
         assert_eq!(to(&heap, wanted), BrkPlan::Keep, "{wanted:#x}");
     }
-    assert_eq!(to(&heap, heap.start), BrkPlan::Set);
-    assert_eq!(
-        to(&heap, B - P),
-        BrkPlan::Grow {
-            start: heap.start,
-            end: B - P
-        }
-    );
+    assert_eq!(to(&heap, start), BrkPlan::Set);
+    assert_eq!(to(&heap, B - P), BrkPlan::Grow(heap.start.until(Va(B - P))));
     let grown = Heap {
-        current: B - 2 * P - 5,
+        current: Va(B - 2 * P - 5),
         ..heap
     };
     assert_eq!(to(&grown, B - 2 * P), BrkPlan::Set);
     assert_eq!(
-        to(&grown, heap.start + 1),
-        BrkPlan::Shrink {
-            start: heap.start + P,
-            end: B - 2 * P
-        }
+        to(&grown, start + 1),
+        BrkPlan::Shrink(Va(start + P).until(Va(B - 2 * P)))
     );
     assert_eq!(
         to(
@@ -163,7 +145,7 @@ fn brk_keeps_a_page_free_and_never_fails() {
                 max_bytes: P,
                 ..heap
             },
-            heap.start + P + 1
+            start + P + 1
         ),
         BrkPlan::Keep
     );

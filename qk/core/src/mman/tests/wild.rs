@@ -11,7 +11,7 @@ fn wild() -> impl Strategy<Value = u64> {
         Just(TOP),
         Just(1 << 47),
         Just(u64::MAX),
-        Just(BOUNDS.low)
+        Just(BOUNDS.low.0)
     ];
     let step = prop_oneof![Just(1u64), Just(P), Just(M2)];
     prop_oneof![
@@ -27,34 +27,34 @@ proptest! {
     #[test]
     fn plans_can_be_carried_out(a in wild(), b in wild(), c in wild(), d in wild(), flags in any::<u32>(), few in 0u64..8) {
         let mut r = regions();
-        let sane = |start: u64, end: u64| (start | end).is_multiple_of(P) && start < end && end <= TOP;
+        let sane = |r: VaRange| r.start.is_aligned(P) && r.end.is_aligned(P) && !r.is_empty() && r.end <= Va(TOP);
         for flags in [u64::from(flags), u64::from(flags) & 0x70 | AP] {
-            let args = MmapArgs { addr: a, len_bytes: b, prot: c, flags, offset: d & !0xfff };
+            let args = MmapArgs { addr: Va(a), len_bytes: b, prot: c, flags, offset: d & !0xfff };
             if let Ok(plan) = mmap(&args, Some(&FILE), &r, &BOUNDS) {
-                prop_assert!(sane(plan.region.start, plan.region.end) && plan.region.start >= BOUNDS.low);
+                prop_assert!(sane(plan.region.range()) && plan.region.start >= BOUNDS.low);
                 if plan.replace {
-                    prop_assert_eq!(r.remove(plan.region.start, plan.region.end), Ok(()));
+                    prop_assert_eq!(r.remove(plan.region.range()), Ok(()));
                 }
                 prop_assert_eq!(r.insert(plan.region), Ok(()));
             }
         }
-        if let Ok(Some((start, end))) = munmap(a, b, &BOUNDS) {
-            prop_assert!(sane(start, end));
-            prop_assert_eq!(r.remove(start, end), Ok(()));
+        if let Ok(Some(range)) = munmap(Va(a), b, &BOUNDS) {
+            prop_assert!(sane(range));
+            prop_assert_eq!(r.remove(range), Ok(()));
         }
-        if let Ok(Some(plan)) = mprotect(a, b, few, &r) {
-            prop_assert!(plan.start == plan.end || r.protect(plan.start, plan.end, plan.prot).is_ok());
+        if let Ok(Some(plan)) = mprotect(Va(a), b, few, &r) {
+            prop_assert!(plan.range.is_empty() || r.protect(plan.range, plan.prot).is_ok());
         }
-        let args = MremapArgs { addr: a, old_len_bytes: b, new_len_bytes: c, flags: few, new_addr: d };
+        let args = MremapArgs { addr: Va(a), old_len_bytes: b, new_len_bytes: c, flags: few, new_addr: Va(d) };
         if let Ok(RemapPlan::Move { to, from, more, replace, trim, .. }) = mremap(&args, &r, &BOUNDS) {
             for span in [replace, trim].into_iter().flatten() {
-                prop_assert!(sane(span.start, span.end));
-                prop_assert_eq!(r.remove(span.start, span.end), Ok(()));
+                prop_assert!(sane(span));
+                prop_assert_eq!(r.remove(span), Ok(()));
             }
-            prop_assert_eq!(r.move_range(from.start, from.end - from.start, to, to + (from.end - from.start)), Ok(()));
-            prop_assert!(more.is_none_or(|m| sane(m.start, m.end) && r.is_vacant(m.start, m.end)));
+            prop_assert_eq!(r.move_range(from, VaRange::new(to, from.len_bytes())), Ok(()));
+            prop_assert!(more.is_none_or(|m| sane(m) && r.is_vacant(m)));
         }
-        let _ = (madvise(a, b, few, &r), msync(a, b, few, &r), mincore(a, b, &r), mlock(a, b, few & 1, &r));
-        brk(&Heap { start: B + 70 * P, current: B + 71 * P, max_bytes: c }, a, &r, &BOUNDS);
+        let _ = (madvise(Va(a), b, few, &r), msync(Va(a), b, few, &r), mincore(Va(a), b, &r), mlock(Va(a), b, few & 1, &r));
+        brk(&Heap { start: Va(B + 70 * P), current: Va(B + 71 * P), max_bytes: c }, Va(a), &r, &BOUNDS);
     }
 }

@@ -5,7 +5,7 @@ mod model;
 use super::*;
 use crate::page::PageSize;
 use crate::regions::Prot;
-use abi::addr::Phys;
+use abi::addr::{Phys, Va, VaRange};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -131,8 +131,17 @@ fn rw() -> Prot {
     Prot::READ | Prot::WRITE
 }
 
+/// `[start, end)`.
+fn range(start: u64, end: u64) -> VaRange {
+    Va(start).until(Va(end))
+}
+
+fn at(m: &Mem, va: u64) -> Option<Translation> {
+    translate(m, ROOT, Va(va))
+}
+
 fn size(m: &Mem, va: u64) -> Option<PageSize> {
-    translate(m, ROOT, va).map(|t| t.size)
+    at(m, va).map(|t| t.size)
 }
 
 #[test]
@@ -141,7 +150,7 @@ fn the_largest_pages_are_used_that_both_addresses_allow() {
     map(
         &mut m,
         ROOT,
-        G1 - M2 - P,
+        Va(G1 - M2 - P),
         Phys(3 * G1 - M2 - P),
         2 * G1 + M2 + 2 * P,
         opts(rw()),
@@ -159,18 +168,18 @@ fn the_largest_pages_are_used_that_both_addresses_allow() {
             size(&m, va),
             Some([PageSize::Size4K, PageSize::Size2M, PageSize::Size1G][i])
         );
-        assert_eq!(translate(&m, ROOT, va).unwrap().pa, Phys(va + 2 * G1));
+        assert_eq!(at(&m, va).unwrap().pa, Phys(va + 2 * G1));
     }
     let mut all = Vec::new();
-    extents(&m, ROOT, 0, 4 * G1, |e| all.push(e));
+    extents(&m, ROOT, range(0, 4 * G1), |e| all.push(e));
     let whole = Extent {
-        va: G1 - M2 - P,
+        va: Va(G1 - M2 - P),
         pa: Phys(3 * G1 - M2 - P),
         len_bytes: 2 * G1 + M2 + 2 * P,
         prot: rw(),
     };
     assert_eq!(all, [whole]);
-    assert_eq!(extent_at(&m, ROOT, whole.va, 4 * G1), Some(whole));
+    assert_eq!(extent_at(&m, ROOT, whole.va, Va(4 * G1)), Some(whole));
     m.check();
 }
 
@@ -180,7 +189,7 @@ fn stacks_get_small_pages_and_odd_offsets_force_them() {
     map(
         &mut m,
         ROOT,
-        0,
+        Va(0),
         Phys(0),
         M2,
         MapOptions {
@@ -189,7 +198,7 @@ fn stacks_get_small_pages_and_odd_offsets_force_them() {
         },
     )
     .unwrap();
-    map(&mut m, ROOT, 2 * M2, Phys(P), M2, opts(rw())).unwrap();
+    map(&mut m, ROOT, Va(2 * M2), Phys(P), M2, opts(rw())).unwrap();
     assert_eq!(
         (size(&m, 0), size(&m, 2 * M2)),
         (Some(PageSize::Size4K), Some(PageSize::Size4K))
@@ -200,20 +209,22 @@ fn stacks_get_small_pages_and_odd_offsets_force_them() {
 #[test]
 fn a_hole_in_a_gigabyte_splits_it_twice() {
     let mut m = Mem::new(20);
-    map(&mut m, ROOT, G1, Phys(G1), G1, opts(rw())).unwrap();
+    map(&mut m, ROOT, Va(G1), Phys(G1), G1, opts(rw())).unwrap();
     let mut gone = Vec::new();
     unmap(
         &mut m,
         ROOT,
-        G1 + P,
-        G1 + 3 * P,
+        range(G1 + P, G1 + 3 * P),
         |_, pa, len_bytes, dirty| gone.push((pa, len_bytes, dirty)),
     )
     .unwrap();
     assert_eq!(gone, [(Phys(G1 + P), 2 * P, false)]);
-    let at = |va| size(&m, va);
-    assert_eq!(at(G1), Some(PageSize::Size4K));
-    assert_eq!((at(G1 + P), at(G1 + M2)), (None, Some(PageSize::Size2M)));
+    let size = |va| size(&m, va);
+    assert_eq!(size(G1), Some(PageSize::Size4K));
+    assert_eq!(
+        (size(G1 + P), size(G1 + M2)),
+        (None, Some(PageSize::Size2M))
+    );
     let stretches = [
         (G1, G1 + P, true),
         (G1 + P, G1 + 3 * P, false),
@@ -222,8 +233,9 @@ fn a_hole_in_a_gigabyte_splits_it_twice() {
         (2 * G1, 3 * G1, false),
     ];
     for (start, end, mapped) in stretches {
+        let end = Va(end);
         assert_eq!(
-            stretch(&m, ROOT, start, 3 * G1),
+            stretch(&m, ROOT, Va(start), Va(3 * G1)),
             Stretch { end, mapped },
             "{start:#x}"
         );
@@ -237,7 +249,7 @@ fn prot_none_keeps_frame_and_dirt() {
     map(
         &mut m,
         ROOT,
-        0,
+        Va(0),
         Phys(M2),
         M2,
         MapOptions {
@@ -246,8 +258,8 @@ fn prot_none_keeps_frame_and_dirt() {
         },
     )
     .unwrap();
-    assert_eq!(protect(&mut m, ROOT, 0, P, Prot::empty()), Ok(true));
-    let kept = translate(&m, ROOT, 5).unwrap();
+    assert_eq!(protect(&mut m, ROOT, range(0, P), Prot::empty()), Ok(true));
+    let kept = at(&m, 5).unwrap();
     assert_eq!(
         kept,
         Translation {
@@ -263,20 +275,17 @@ fn prot_none_keeps_frame_and_dirt() {
     });
     assert!(pt.is_some(), "the MMU must not see it");
     assert_eq!(
-        protect(&mut m, ROOT, 0, M2, Prot::READ | Prot::EXEC),
+        protect(&mut m, ROOT, range(0, M2), Prot::READ | Prot::EXEC),
         Ok(true)
     );
     assert_eq!(
-        protect(&mut m, ROOT, 0, M2, Prot::READ | Prot::EXEC),
+        protect(&mut m, ROOT, range(0, M2), Prot::READ | Prot::EXEC),
         Ok(false)
     );
-    assert_eq!(
-        translate(&m, ROOT, 5).unwrap().prot,
-        Prot::READ | Prot::EXEC
-    );
+    assert_eq!(at(&m, 5).unwrap().prot, Prot::READ | Prot::EXEC);
     // Committing has nothing to flush: entries that are not present are not cached.
-    protect(&mut m, ROOT, 0, M2, Prot::empty()).unwrap();
-    assert_eq!(protect(&mut m, ROOT, 0, M2, rw()), Ok(false));
+    protect(&mut m, ROOT, range(0, M2), Prot::empty()).unwrap();
+    assert_eq!(protect(&mut m, ROOT, range(0, M2), rw()), Ok(false));
 }
 
 /// A dirty bit that hardware sets between our read and our write used to be the classic way to
@@ -285,18 +294,18 @@ fn prot_none_keeps_frame_and_dirt() {
 fn a_dirty_bit_set_meanwhile_is_never_lost() {
     for change in 0..4 {
         let mut m = Mem::new(20);
-        map(&mut m, ROOT, 0, Phys(M2), M2, opts(rw())).unwrap();
+        map(&mut m, ROOT, Va(0), Phys(M2), M2, opts(rw())).unwrap();
         m.race.set(Some(0));
         let mut dirty = false;
         match change {
-            0 => assert_eq!(protect(&mut m, ROOT, 0, M2, Prot::READ), Ok(true)),
-            1 => assert_eq!(protect(&mut m, ROOT, 0, P, Prot::READ), Ok(true)),
-            2 => move_range(&mut m, ROOT, 0, G1, M2).unwrap(),
-            _ => unmap(&mut m, ROOT, 0, M2, |_, _, _, d| dirty = d).unwrap(),
+            0 => assert_eq!(protect(&mut m, ROOT, range(0, M2), Prot::READ), Ok(true)),
+            1 => assert_eq!(protect(&mut m, ROOT, range(0, P), Prot::READ), Ok(true)),
+            2 => move_range(&mut m, ROOT, Va(0), Va(G1), M2).unwrap(),
+            _ => unmap(&mut m, ROOT, range(0, M2), |_, _, _, d| dirty = d).unwrap(),
         }
         let va = if change == 2 { G1 } else { 0 };
         assert!(
-            m.race.get().is_none() && (dirty || translate(&m, ROOT, va).unwrap().dirty),
+            m.race.get().is_none() && (dirty || at(&m, va).unwrap().dirty),
             "change {change}"
         );
         m.check();
@@ -306,10 +315,10 @@ fn a_dirty_bit_set_meanwhile_is_never_lost() {
 #[test]
 fn a_dirty_page_inside_a_run_is_told_apart() {
     let mut m = Mem::new(20);
-    map(&mut m, ROOT, 0, Phys(M2), 5 * P, opts(rw())).unwrap();
+    map(&mut m, ROOT, Va(0), Phys(M2), 5 * P, opts(rw())).unwrap();
     m.race.set(Some(2));
     let mut gone = Vec::new();
-    unmap(&mut m, ROOT, 0, 5 * P, |_, pa, len_bytes, dirty| {
+    unmap(&mut m, ROOT, range(0, 5 * P), |_, pa, len_bytes, dirty| {
         gone.push((pa - Phys(M2), len_bytes, dirty));
     })
     .unwrap();
@@ -321,7 +330,7 @@ fn a_dirty_page_inside_a_run_is_told_apart() {
 #[test]
 fn destroying_leaves_nothing() {
     let mut m = Mem::new(20);
-    map(&mut m, ROOT, 0, Phys(0), P, opts(Prot::EXEC)).unwrap();
+    map(&mut m, ROOT, Va(0), Phys(0), P, opts(Prot::EXEC)).unwrap();
     let mut gone = 0;
     destroy(&mut m, ROOT, |_, _, _| gone += 1);
     assert_eq!((gone, m.tables.len(), own_table(&m, ROOT)), (1, 1, None));

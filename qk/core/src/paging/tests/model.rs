@@ -66,7 +66,7 @@ fn apply(m: &mut Mem, model: &mut Model, op: Op) -> Result<(), TestCaseError> {
             if map(
                 m,
                 ROOT,
-                v * P,
+                Va(v * P),
                 Phys(p * P),
                 n * P,
                 MapOptions { prot, max, dirty },
@@ -88,9 +88,14 @@ fn apply(m: &mut Mem, model: &mut Model, op: Op) -> Result<(), TestCaseError> {
         }
         Op::Unmap(v, n) => {
             let mut gone = Vec::new();
-            let result = unmap(m, ROOT, v * P, (v + n) * P, |_, pa, len_bytes, dirty| {
-                gone.extend((0..len_bytes / P).map(|i| (pa + i * P, dirty)));
-            });
+            let result = unmap(
+                m,
+                ROOT,
+                range(v * P, (v + n) * P),
+                |_, pa, len_bytes, dirty| {
+                    gone.extend((0..len_bytes / P).map(|i| (pa + i * P, dirty)));
+                },
+            );
             if result.is_ok() {
                 let expected: Vec<_> = model
                     .range(v..v + n)
@@ -104,7 +109,7 @@ fn apply(m: &mut Mem, model: &mut Model, op: Op) -> Result<(), TestCaseError> {
         }
         Op::Protect(v, n, bits) => {
             let prot = Prot::from_bits_truncate(bits);
-            if protect(m, ROOT, v * P, (v + n) * P, prot).is_ok() {
+            if protect(m, ROOT, range(v * P, (v + n) * P), prot).is_ok() {
                 model
                     .range_mut(v..v + n)
                     .for_each(|(_, e)| e.prot = shown(bits));
@@ -113,7 +118,7 @@ fn apply(m: &mut Mem, model: &mut Model, op: Op) -> Result<(), TestCaseError> {
         Op::Move(v, to, n)
             if vacant(model, to, n)
                 && (v + n <= to || to + n <= v)
-                && move_range(m, ROOT, v * P, to * P, n * P).is_ok() =>
+                && move_range(m, ROOT, Va(v * P), Va(to * P), n * P).is_ok() =>
         {
             let moved: Vec<_> = model.range(v..v + n).map(|(k, e)| (*k, *e)).collect();
             for (k, e) in moved {
@@ -122,17 +127,17 @@ fn apply(m: &mut Mem, model: &mut Model, op: Op) -> Result<(), TestCaseError> {
             }
         }
         Op::Dirty(v, n) => {
-            mark_dirty(m, ROOT, v * P, (v + n) * P);
+            mark_dirty(m, ROOT, range(v * P, (v + n) * P));
             // A large page is dirty as a whole.
             for (page, e) in model.iter_mut() {
-                e.dirty = translate(m, ROOT, page * P).unwrap().dirty;
+                e.dirty = at(m, page * P).unwrap().dirty;
                 prop_assert!(e.dirty || !(v..v + n).contains(page));
             }
         }
         Op::Visit(v, n) => {
             let mut seen = Vec::new();
-            visit_dirty(m, ROOT, v * P, (v + n) * P, |va, pa, len| {
-                seen.extend((0..len / P).map(|i| (va / P + i, pa + i * P)));
+            visit_dirty(m, ROOT, range(v * P, (v + n) * P), |va, pa, len| {
+                seen.extend((0..len / P).map(|i| (va.0 / P + i, pa + i * P)));
             });
             let expected: Vec<_> = model
                 .range(v..v + n)
@@ -156,20 +161,20 @@ proptest! {
             apply(&mut m, &mut model, op)?;
             m.check();
             let mut shown = Vec::new();
-            extents(&m, ROOT, 0, 2 * G1, |e| {
-                assert_eq!(extent_at(&m, ROOT, e.va, 2 * G1), Some(e));
-                shown.extend((0..e.len_bytes / P).map(|i| (e.va / P + i, e.pa + i * P, e.prot)));
+            extents(&m, ROOT, range(0, 2 * G1), |e| {
+                assert_eq!(extent_at(&m, ROOT, e.va, Va(2 * G1)), Some(e));
+                shown.extend((0..e.len_bytes / P).map(|i| (e.va.0 / P + i, e.pa + i * P, e.prot)));
             });
             prop_assert!(shown.iter().copied().eq(model.iter().map(|(k, e)| (*k, e.pa, e.prot))));
             for (page, e) in &model {
-                prop_assert_eq!(translate(&m, ROOT, page * P).unwrap().dirty, e.dirty);
+                prop_assert_eq!(at(&m, page * P).unwrap().dirty, e.dirty);
             }
-            let mut at = 0;
-            while at < 2 * G1 {
-                let Stretch { end, mapped } = stretch(&m, ROOT, at, 2 * G1);
-                let pages = if mapped { (end - at) / P } else { 0 };
-                prop_assert_eq!(model.range(at / P..end / P).count() as u64, pages);
-                at = end;
+            let mut start = 0;
+            while start < 2 * G1 {
+                let Stretch { end, mapped } = stretch(&m, ROOT, Va(start), Va(2 * G1));
+                let pages = if mapped { (end - Va(start)) / P } else { 0 };
+                prop_assert_eq!(model.range(start / P..end.0 / P).count() as u64, pages);
+                start = end.0;
             }
         }
     }

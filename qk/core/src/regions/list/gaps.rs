@@ -1,20 +1,20 @@
 //! The gaps between regions: each chunk knows its largest, so that a hole is found without a look at every region.
 
 use super::{CHUNK, Chunk, LOOK, List, MOVE, Place, SKIP, STEP};
+use abi::addr::{Va, VaRange};
 
 impl List {
-    /// The highest hole of at least `len_bytes` in `[low, high)` for which `fit(bottom, top)` has an answer.
+    /// The highest hole of at least `len_bytes` in `area` for which `fit(hole)` has an answer.
     pub fn hole(
         &self,
         len_bytes: u64,
-        low: u64,
-        high: u64,
-        fit: impl Fn(u64, u64) -> Option<u64>,
-    ) -> Option<u64> {
+        area: VaRange,
+        fit: impl Fn(VaRange) -> Option<Va>,
+    ) -> Option<Va> {
         let chunks = &self.chunks;
         (self.point)(LOOK + SKIP * chunks.len() as u32);
-        let end = chunks.last().map_or(0, Chunk::end);
-        let topmost = fit(low.max(end), high);
+        let end = chunks.last().map_or(Va(0), Chunk::end);
+        let topmost = fit(area.start.max(end).until(area.end));
         if topmost.is_some() {
             return topmost;
         }
@@ -29,23 +29,23 @@ impl List {
             // BOUND: CHUNK.
             let found = self
                 .holes_of(until)
-                .filter(|(bottom, top)| top - bottom >= len_bytes)
-                .find_map(|(bottom, top)| fit(low.max(bottom), high.min(top)));
+                .filter(|hole| hole.len_bytes() >= len_bytes)
+                .find_map(|hole| fit(area.start.max(hole.start).until(area.end.min(hole.end))));
             if found.is_some() {
                 return found;
             }
         }
     }
 
-    /// What lies directly below the regions of a chunk, mapped or not: bottom and top, the highest first.
-    fn holes_of(&self, chunk: usize) -> impl Iterator<Item = (u64, u64)> + '_ {
+    /// What lies directly below the regions of a chunk, mapped or not, the highest first.
+    fn holes_of(&self, chunk: usize) -> impl Iterator<Item = VaRange> + '_ {
         let slots = &self.chunks[chunk].slots;
-        let below = chunk.checked_sub(1).map_or(0, |c| self.chunks[c].end());
-        let lowest = slots.first().map(|first| (below, first.start));
+        let below = chunk.checked_sub(1).map_or(Va(0), |c| self.chunks[c].end());
+        let lowest = slots.first().map(|first| below.until(first.start));
         slots
             .windows(2)
             .rev()
-            .map(|pair| (pair[0].end, pair[1].start))
+            .map(|pair| pair[0].end.until(pair[1].start))
             .chain(lowest)
     }
 
@@ -54,7 +54,7 @@ impl List {
         let end = self
             .before(at)
             .and_then(|b| self.get(b))
-            .map_or(0, |r| r.end);
+            .map_or(Va(0), |r| r.end);
         self.get(at).map_or(0, |r| r.start - end)
     }
 
@@ -80,7 +80,7 @@ impl List {
     pub(super) fn measure(&mut self, chunk: usize) {
         (self.point)(MOVE * CHUNK as u32);
         let below = chunk.checked_sub(1).and_then(|b| self.chunks.get(b));
-        let mut end = below.map_or(0, Chunk::end);
+        let mut end = below.map_or(Va(0), Chunk::end);
         let Some(chunk) = self.chunks.get_mut(chunk) else {
             return;
         };

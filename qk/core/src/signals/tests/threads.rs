@@ -4,6 +4,7 @@ mod model;
 
 use super::super::*;
 use super::to_process;
+use abi::addr::Va;
 use alloc::vec;
 use model::{Model, ModelThread, Queue, UNSTOPPABLE, bit, number};
 use proptest::prelude::*;
@@ -58,7 +59,7 @@ fn action() -> impl Strategy<Value = Action> {
 
 fn op() -> impl Strategy<Value = Op> {
     let fault = (proptest::sample::select(&[4, 11][..]), any::<u64>());
-    let fault = fault.prop_map(|(signal, addr)| SigInfo::fault(number(signal), 1, addr));
+    let fault = fault.prop_map(|(signal, addr)| SigInfo::fault(number(signal), 1, Va(addr)));
     prop_oneof![
         6 => info().prop_map(Op::ToProcess),
         6 => (0..THREADS, info()).prop_map(|(i, info)| Op::ToThread(i, info)),

@@ -66,8 +66,8 @@ impl Node {
     }
 
     /// How often the rank's cores were to drop translations of just this range.
-    pub fn flushes_of(start: u64, end: u64) -> usize {
-        with(|s| s.flushed.iter().filter(|f| **f == (start, end)).count())
+    pub fn flushes_of(range: VaRange) -> usize {
+        with(|s| s.flushed.iter().filter(|f| **f == range).count())
     }
 
     pub fn peer_flushes() -> u32 {
@@ -83,14 +83,14 @@ impl Node {
     }
 
     /// Bits of [`prot`] that the log has last for a page that is mapped.
-    pub fn last_told(page: u64) -> Option<u8> {
+    pub fn last_told(page: Va) -> Option<u8> {
         let told = |change: &Change| match *change {
             Change::Map {
                 addr,
                 len_bytes,
                 prot,
                 ..
-            } => (addr..addr + len_bytes).contains(&page).then_some(prot),
+            } => (addr..addr + len_bytes).contains(&page.0).then_some(prot),
             Change::Unmap { .. } => None,
         };
         with(|s| s.log.iter().rev().find_map(told))
