@@ -28,6 +28,7 @@ mod fault;
 mod futex;
 mod halt;
 mod host;
+mod last_line;
 mod life;
 mod one_shot;
 mod pct;

@@ -16,8 +16,7 @@ pub struct Free {
 
 /// Ends the node: how much is wanted is the host's word, which is no fault of the kernel's.
 fn end(why: &str) -> ! {
-    hal::serial::last_line(format_args!("margay: {why}"));
-    hal::cpu::exit_node(1)
+    crate::last_line::end(1, format_args!("{why}"))
 }
 
 impl Free {
