@@ -220,6 +220,9 @@ fn modules_that_cannot_run_get_one_line() -> Result<()> {
         "margay: nothing to run: the program is the loader's second module, after the PCT";
     node(&[], "64", &args)?.ended(nothing, 71)?;
     node(&[&pct], "64", &args)?.ended(nothing, 71)?;
+    // How much the kernel needs is up to what the loader, or a host, wants of it: once that was a panic.
+    node(&[&pct, &hello], "7", &args)?
+        .ended("margay: there is not enough memory for the kernel", 1)?;
     node(&[&pct[..100], &hello], "64", &args)?
         .ended("margay: the PCT is gone: nothing can be run", 71)?;
     let refused = |modules: &[&[u8]], part: &str| {

@@ -225,7 +225,8 @@ impl Config {
         if flags & !flag::ALL != 0 {
             return Err(Bad::Flags);
         }
-        if !header.pool_bytes.load().is_multiple_of(abi::map::PAGE_2M) {
+        let pool_bytes = header.pool_bytes.load();
+        if !pool_bytes.is_multiple_of(abi::map::PAGE_2M) {
             return Err(Bad::Counts);
         }
         let config = Config {
@@ -234,7 +235,7 @@ impl Config {
             flags,
             tsc_hz: header.tsc_hz.load(),
             partition_bytes: header.partition_bytes.load(),
-            pool_bytes: header.pool_bytes.load(),
+            pool_bytes,
         };
         if header.total_bytes.load() != Layout::new(&config).total_bytes as u64 {
             return Err(Bad::Length);

@@ -28,6 +28,7 @@ mod fault;
 mod futex;
 mod halt;
 mod host;
+mod last_line;
 mod life;
 mod one_shot;
 mod pct;
@@ -80,8 +81,8 @@ fn main(boot: Boot) -> ! {
         0 => free.free_bytes() / ranks,
         given => given,
     };
-    let table_bytes = pct::TABLE_BYTES + ranks * table_bytes(partition_bytes);
-    let tables = free.take(table_bytes);
+    let table_bytes = ranks.saturating_mul(table_bytes(partition_bytes));
+    let tables = free.take(pct::TABLE_BYTES.saturating_add(table_bytes));
     // Everything else (but the image, which is not in the list) may be reached by physical address.
     hal::mem::add_to_pool(&free.ram_without([pooled, heap, tables]));
     let mut tables = hal::tables::give(tables);

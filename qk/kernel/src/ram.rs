@@ -14,6 +14,11 @@ pub struct Free {
     free: Ranges,
 }
 
+/// Ends the node: how much is wanted is the host's word, which is no fault of the kernel's.
+fn end(why: &str) -> ! {
+    crate::last_line::end(1, format_args!("{why}"))
+}
+
 impl Free {
     /// All RAM but what the loader brought along.
     pub fn of(boot: &Boot) -> Free {
@@ -43,42 +48,37 @@ impl Free {
         self.free.bytes()
     }
 
-    /// Takes `len_bytes` from the first range that has them.
-    ///
-    /// # Panics
-    /// When none has.
+    /// Takes `len_bytes` from the first range that has them; when none has, the node ends.
     pub fn take(&mut self, len_bytes: u64) -> PhysRange {
         // BOUND: as above.
-        let start = self
+        let range = self
             .free
             .iter()
-            .find(|range| range.len_bytes() >= len_bytes)
-            .map(|range| range.start)
-            .expect("not enough memory for the kernel");
-        let taken = PhysRange::new(start, len_bytes);
+            .find(|range| range.len_bytes() >= len_bytes);
+        let Some(range) = range else {
+            end("there is not enough memory for the kernel");
+        };
+        let taken = PhysRange::new(range.start, len_bytes);
         self.carve(taken);
         taken
     }
 
     /// Takes the node pool, which the host has in a file of its own: the last `len_bytes` of RAM before the tail. What a firmware or
-    /// the loader has put there, an initrd too, lies in the tail.
-    ///
-    /// # Panics
-    /// When the end of RAM is not free.
+    /// the loader has put there, an initrd too, lies in the tail. When the end of RAM is not free, the node ends.
     pub fn take_end(&mut self, len_bytes: u64) -> PhysRange {
         // BOUND: as above.
-        let end = self.ram.iter().map(|range| range.end.0).max().unwrap_or(0);
-        let apart = len_bytes + TAIL_BYTES;
-        let start = end.next_multiple_of(PAGE_2M).checked_sub(apart);
+        let top = self.ram.iter().map(|range| range.end.0).max().unwrap_or(0);
+        let apart = len_bytes.saturating_add(TAIL_BYTES);
+        let start = top.next_multiple_of(PAGE_2M).checked_sub(apart);
         let taken = start.map(|start| PhysRange::new(Phys(start), len_bytes));
         let is_free = |taken: &PhysRange| {
             let mut ranges = self.free.iter();
             // BOUND: as above.
             ranges.any(|range| range.holds(taken.start, taken.len_bytes()))
         };
-        let taken = taken
-            .filter(is_free)
-            .expect("the end of RAM has no room for the node pool");
+        let Some(taken) = taken.filter(is_free) else {
+            end("the end of RAM has no room for the node pool");
+        };
         self.carve(PhysRange::new(taken.start, apart));
         taken
     }

@@ -75,13 +75,13 @@ pub(super) fn set(base: Phys) -> PhysRange {
     let header = hal::mem::shared::<Header>(base);
     let config = match Config::read(header) {
         Ok(config) => config,
-        Err(bad) => {
-            hal::serial::last_line(format_args!(
-                "margay: the boot information at {:#x} is none of this kernel's: {bad:?}",
+        Err(bad) => crate::last_line::end(
+            1,
+            format_args!(
+                "the boot information at {:#x} is none of this kernel's: {bad:?}",
                 base.0
-            ));
-            hal::cpu::exit_node(1)
-        }
+            ),
+        ),
     };
     let area = Area {
         base,

@@ -19,6 +19,7 @@ use wire::rank::{proxy, state};
 use wire::ship::{Server, Slot};
 
 use super::area;
+use crate::last_line::end;
 use crate::ram::Free;
 
 /// What the program is called when the command line gives it no arguments.
@@ -197,10 +198,4 @@ fn ended() {
         }
         _ => {}
     }
-}
-
-/// The last line, and the end of the node.
-fn end(status: u8, why: core::fmt::Arguments<'_>) -> ! {
-    hal::serial::last_line(format_args!("margay: {why}"));
-    hal::cpu::exit_node(status)
 }
