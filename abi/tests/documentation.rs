@@ -9,7 +9,7 @@ use std::path::Path;
 fn the_page_about_system_calls_is_up_to_date() {
     // cargo runs tests in the folder of their package.
     let path = Path::new("../docs/syscalls.md");
-    let there = std::fs::read_to_string(&path).expect("docs/syscalls.md");
+    let there = std::fs::read_to_string(path).expect("docs/syscalls.md");
     assert!(
         there == page::page(),
         "cargo run -p margay-abi --example syscall_table > docs/syscalls.md"
