@@ -171,6 +171,8 @@ fn carry_out(
         let (status, stderr) = (outcome.status, outcome.stderr.text());
         format!("{round:?}\nstatus {status:?}, stderr:\n{stderr}\nkernel:\n{log}")
     })?;
+    // With wrong registers a child may compute for ever.
+    process::end_children(&mark);
     nothing_left(&mark, &temporary, &before).with_context(|| format!("{round:?}"))?;
     Ok(words)
 }

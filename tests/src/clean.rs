@@ -79,7 +79,8 @@ pub fn run_in(run: Run, scratch: &Scratch) -> Result<Outcome> {
 /// Says what was left.
 pub fn nothing_left(mark: &str, temporary: &Path, before: &BTreeSet<PathBuf>) -> Result<()> {
     let left = process::left_over(mark, GONE);
-    ensure!(left.is_empty(), "still running: {left:?}");
+    let described = || left.iter().map(process::described).collect::<Vec<_>>();
+    ensure!(left.is_empty(), "still running: {}", described().join("\n"));
     let files: Vec<_> = fs::read_dir(temporary)?
         .flatten()
         .map(|entry| entry.path())

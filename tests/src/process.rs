@@ -5,6 +5,7 @@
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 
@@ -154,6 +155,43 @@ pub fn left_over(mark: &str, limit: Duration) -> Vec<Process> {
         });
     }
     left
+}
+
+/// Kills the processes of a job that map neither memory of the node nor the code of their proxy: children of a rank, which live as
+/// long as the program that they run.
+pub fn end_children(mark: &str) {
+    for process in of_job(mark, 0) {
+        let read = |name: &str| fs::read_to_string(format!("/proc/{}/{name}", process.pid));
+        let code = fs::read_link(format!("/proc/{}/exe", process.pid)).unwrap_or_default();
+        let of_proxy = |line: &str| {
+            let path = line.splitn(6, ' ').last().unwrap_or_default().trim_start();
+            path.starts_with("/memfd:") || Path::new(path) == code
+        };
+        let maps = read("maps").unwrap_or_default();
+        if process.role == Role::Proxy && !maps.is_empty() && !maps.lines().any(of_proxy) {
+            signal(process.pid, Signal::KILL);
+        }
+    }
+}
+
+/// What /proc says of a process that should not be there: what it does, whose it is, in which call it waits, what it maps.
+#[must_use]
+pub fn described(process: &Process) -> String {
+    let read = |name: &str| {
+        fs::read_to_string(format!("/proc/{}/{name}", process.pid)).unwrap_or_default()
+    };
+    let status = read("status");
+    let wanted = ["Name", "State", "PPid", "Threads", "SigBlk", "SigCgt"];
+    let shown = status
+        .lines()
+        .filter(|line| wanted.iter().any(|name| line.starts_with(name)));
+    let lines: Vec<&str> = shown.collect();
+    format!(
+        "{process:?}: {}; call {}; {}",
+        lines.join(", "),
+        read("syscall").trim_end(),
+        read("maps")
+    )
 }
 
 /// Whether a process has been killed, or exits already (proc(5): `SigPnd`, `ShdPnd`; the flag PF_EXITING in `stat`).
