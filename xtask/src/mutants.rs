@@ -22,6 +22,8 @@ use copy::{Copy, Verdict};
 const LIST: &str = "tests/mutants.txt";
 /// Packages whose tests need kernel, PCT and yod.
 const NODE_TESTS: [&str; 2] = ["margay-tests", "margay-bench"];
+/// In place of a package: a program that make builds, which fails by its status.
+const MAKE: &str = "make";
 /// A build of the kernel keeps one processor busy, and has a gigabyte of files.
 const MOST_COPIES: usize = 4;
 
@@ -34,7 +36,8 @@ struct Mutant {
     file: String,
     /// What stands there once, and what is put in its place.
     changes: Vec<(String, String)>,
-    /// The package, the test binary ("lib", "bin", or of tests/) and a part of the test's name.
+    /// The package, the test binary ("lib", "bin", or of tests/) and a part of the test's name; or [`MAKE`], a folder, and a program
+    /// that its Makefile builds.
     test: [String; 3],
 }
 

@@ -36,3 +36,46 @@ impl Memory {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+    use wire::ram::RamRange;
+
+    /// The pool is of what ranks share: nothing that the host keeps lies there, whatever an address says.
+    #[test]
+    fn nothing_is_mapped_of_the_pool_or_across_a_border() {
+        const MIB: u64 = 1 << 20;
+        let range = |gpa, place| RamRange {
+            gpa,
+            len_bytes: MIB,
+            place,
+        };
+        let parts = [
+            range(0, Place::Ram(0)),
+            range(4 * MIB, Place::Ram(MIB)),
+            range(8 * MIB, Place::Pool(0)),
+        ];
+        let file = |bytes| {
+            let file = memfd_create("test", MemfdFlags::CLOEXEC).expect("memfd");
+            ftruncate(&file, bytes).expect("grows");
+            file
+        };
+        let memory = Memory {
+            ram: Ram::new(parts).expect("RAM"),
+            file: file(2 * MIB),
+            pool: file(MIB),
+        };
+        for (gpa, len_bytes, mapped) in [
+            (0, MIB, true),
+            (5 * MIB - 4096, 4096, true),
+            (5 * MIB - 4096, 8192, false),
+            (2 * MIB, 4096, false),
+            (8 * MIB, 4096, false),
+        ] {
+            let shared = memory.map(gpa, len_bytes as usize);
+            assert_eq!(shared.is_ok(), mapped, "{gpa:#x}");
+        }
+    }
+}

@@ -78,5 +78,7 @@ mod tests {
         // Who has read nothing starts with what is left.
         let cursor = log.advance(Cursor::default(), 0);
         assert_eq!(log.next(cursor, 10), &log.kept[..10]);
+        let cursor = log.advance(Cursor::default(), 50);
+        assert_eq!(log.next(cursor, 100), &log.kept[50..150]);
     }
 }

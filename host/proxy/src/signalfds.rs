@@ -138,3 +138,57 @@ fn signalfd(set: u64) -> io::Result<OwnedFd> {
     // SAFETY: 1. Linux has just made this descriptor, no other code owns it.
     Ok(unsafe { std::os::fd::FromRawFd::from_raw_fd(ret as i32) })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zerocopy::FromZeros;
+
+    /// What a handler with SA_SIGINFO finds, by the signal and its code.
+    #[test]
+    fn the_words_of_a_signal_are_those_of_its_code() {
+        let signal = |signo: i32, code| {
+            let info = SignalfdInfo {
+                signo: signo as u32,
+                code,
+                pid: 5,
+                uid: 6,
+                fd: 7,
+                band: 8,
+                status: -9,
+                ptr: 1 << 40,
+                ..SignalfdInfo::new_zeroed()
+            };
+            let Signal {
+                pid, uid, value, ..
+            } = info.signal();
+            (pid, uid, value)
+        };
+        let status = u64::from(-9i32 as u32);
+        assert_eq!(signal(libc::SIGCHLD, libc::CLD_EXITED), (5, 6, status));
+        assert_eq!(signal(libc::SIGCHLD, libc::SI_USER), (5, 6, 1 << 40));
+        for signo in [libc::SIGIO, libc::SIGRTMIN()] {
+            // POLL_IN, POLL_HUP.
+            assert_eq!((signal(signo, 1), signal(signo, 6)), ((8, 0, 7), (8, 0, 7)));
+            assert_eq!(signal(signo, libc::SI_QUEUE), (5, 6, 1 << 40));
+        }
+    }
+
+    /// One that was read could not be put back.
+    #[test]
+    fn a_real_time_signal_stays_until_there_is_a_place() {
+        let signo = libc::SIGRTMIN() + 3;
+        signals::mask(signals::How::Block, signals::set(signo));
+        let descriptors = Signalfds::new(signals::set(signo)).unwrap();
+        assert!(!descriptors.real_time_waits() && descriptors.read(true).is_none());
+        let tid = rustix::thread::gettid().as_raw_pid() as u32;
+        signals::send_to_thread(std::process::id(), tid, signo);
+        assert!(descriptors.real_time_waits() && descriptors.read(false).is_none());
+        let signal = descriptors.read(true).unwrap();
+        assert_eq!(
+            (signal.signo, signal.pid),
+            (signo as u32, std::process::id())
+        );
+        assert!(!descriptors.real_time_waits());
+    }
+}

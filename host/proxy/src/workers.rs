@@ -166,3 +166,52 @@ impl Workers {
         any
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_are_as_many_as_were_started() {
+        let workers = Workers::new();
+        let mut announced = Vec::new();
+        let mut grow = |wanted: u64, most: usize| {
+            let mut wanted_indices = None;
+            let start = |indices: Range<usize>| {
+                wanted_indices = Some(indices.clone());
+                indices.len().min(most)
+            };
+            let grown = workers.grow(wanted, start, |count| announced.push(count));
+            (grown, wanted_indices, workers.all().len())
+        };
+        assert_eq!(grow(1, 100), (Ok(1), None, 1));
+        // Twice as many as there were, so that few threads grow one by one.
+        assert_eq!(grow(2, 100), (Ok(2), Some(1..2), 2));
+        assert_eq!(grow(3, 100), (Ok(4), Some(2..4), 4));
+        // Linux makes no more threads: those that there are count.
+        assert_eq!(grow(7, 2), (Err(Errno::EAGAIN), Some(4..8), 6));
+        assert_eq!(grow(6, 0), (Ok(6), None, 6));
+        // There is no room for more than the node has slots.
+        let most = MAX_THREADS as u64;
+        assert_eq!(grow(most + 1, 1), (Err(Errno::EAGAIN), None, 6));
+        assert_eq!(grow(u64::MAX, 1), (Err(Errno::EAGAIN), None, 6));
+        let all = grow(most - 1, MAX_THREADS);
+        assert_eq!(
+            all,
+            (
+                Ok(MAX_THREADS - 1),
+                Some(6..MAX_THREADS - 1),
+                MAX_THREADS - 1
+            )
+        );
+        assert_eq!(
+            grow(most, 1),
+            (
+                Ok(MAX_THREADS),
+                Some(MAX_THREADS - 1..MAX_THREADS),
+                MAX_THREADS
+            )
+        );
+        assert_eq!(announced, [2, 4, 6, MAX_THREADS - 1, MAX_THREADS]);
+    }
+}

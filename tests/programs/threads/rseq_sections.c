@@ -147,7 +147,7 @@ static void yields_bad(void)
 ENDS(version, section.version = 1)
 ENDS(flags, section.flags = 1)
 ENDS(area_flags, area.flags = 8)
-ENDS(abort_inside, section.abort = section.start + 2)
+ENDS(abort_inside, section.len_bytes = (uint64_t)(section_abort + 1 - section_start)) // the signature stands in front of it all the same
 ENDS(abort_above, section.abort = UINT64_C(1) << 47)
 ENDS(abort_kernel, section.abort = UINT64_C(0xffff800000000000))
 ENDS(abort_low, section.abort = 2)

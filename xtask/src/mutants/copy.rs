@@ -11,7 +11,7 @@ use std::process::{Command, Output, Stdio};
 use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::Mutant;
+use super::{MAKE, Mutant};
 use crate::build::{NODE_BUILD, captured, cargo, for_loom, place_node, root, target};
 
 /// A mutant may make a test hang that has no limit of its own.
@@ -135,6 +135,9 @@ impl Copy {
     /// # Errors
     /// There is no such test, or it does not build.
     pub fn test(&self, [package, binary, name]: &[String; 3]) -> Result<(Verdict, String)> {
+        if package == MAKE {
+            return self.made(binary, name);
+        }
         let mut of_package = vec!["test", "--quiet", "-p", package];
         match binary.as_str() {
             "lib" => of_package.push("--lib"),
@@ -165,6 +168,28 @@ impl Copy {
         ))
     }
 
+    /// Has make build a program where the folder's are built, and runs it.
+    fn made(&self, folder: &str, name: &str) -> Result<(Verdict, String)> {
+        let (_, part) = folder.rsplit_once('/').context("no folder of lib/")?;
+        let program = self.target.join(part).join(name);
+        let mut make = Command::new("make");
+        make.args(["-s", "-C", folder])
+            .arg(format!("TARGET={}", self.target.display()));
+        must(make.arg(&program).current_dir(&self.tree))?;
+        let mut command = Command::new("timeout");
+        command.args(["--kill-after=5", LIMIT_S]).arg(&program);
+        let output = command.stdin(Stdio::null()).output();
+        let output = output.context("cannot run timeout")?;
+        let verdict = match output.status.success() {
+            true => Verdict::Survived,
+            false => Verdict::Caught,
+        };
+        Ok((
+            verdict,
+            String::from_utf8_lossy(&output.stderr).into_owned(),
+        ))
+    }
+
     /// Ends what runs a program of the copy: a mutant may keep a job from ending, which would take a processor from all later ones.
     /// With its keeper a node's QEMU ends.
     fn end_leftovers(&self) -> Result<()> {
@@ -192,6 +217,8 @@ fn verdict(output: &Output) -> Result<Verdict> {
         (Some(0), Some(line)) if !line.contains(" 0 passed") => Ok(Verdict::Survived),
         (Some(0), _) => bail!("there is no such test"),
         (_, Some(line)) if line.contains("FAILED") => Ok(Verdict::Caught),
+        // It panicked while it panicked, say, and left no result.
+        _ if String::from_utf8_lossy(&output.stderr).contains("(signal: ") => Ok(Verdict::Caught),
         _ => bail!("no verdict: {}", String::from_utf8_lossy(&output.stderr)),
     }
 }
@@ -226,5 +253,10 @@ mod tests {
         assert_eq!(verdict(&output(124, "")).ok(), Some(Verdict::Caught));
         let none = "test result: ok. 0 passed; 0 failed; 0 ignored\n";
         assert!(verdict(&output(0, none)).is_err() && verdict(&output(101, "")).is_err());
+        let aborted = Output {
+            stderr: b"process didn't exit successfully: `a` (signal: 6, SIGABRT)\n".into(),
+            ..output(101, "running 1 test\n")
+        };
+        assert_eq!(verdict(&aborted).ok(), Some(Verdict::Caught));
     }
 }

@@ -55,7 +55,7 @@ fn every_test_is_there() {
         .collect();
     for mutant in mutants {
         assert!(
-            is_there(&mutant.test, &files),
+            is_there(&mutant.test, &files) || is_made(&mutant.test, &tracked),
             "{}: there is no test {}",
             mutant.name,
             mutant.test.join(" ")
@@ -97,6 +97,13 @@ fn is_there([package, binary, name]: &[String; 3], files: &[(&str, String)]) -> 
             text.lines()
                 .any(|line| test_name(line).is_some_and(|test| test.contains(name)))
         })
+}
+
+/// Whether a program that make builds has a source.
+fn is_made([package, folder, name]: &[String; 3], tracked: &str) -> bool {
+    let name = name.trim_start_matches("test-");
+    let source = format!("{folder}/test/{name}.c");
+    package == MAKE && tracked.lines().any(|path| path == source)
 }
 
 /// Of a row of a table of programs.

@@ -117,7 +117,49 @@ fn pending(status: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::process::{Child, Command, Stdio};
+
     use super::*;
+
+    /// What takes longer hangs.
+    const LIMIT: Duration = Duration::from_secs(60);
+
+    /// A process that waits for its input, and is stopped.
+    fn stopped() -> (Child, Pid) {
+        let mut cat = Command::new("cat");
+        cat.stdin(Stdio::piped()).stdout(Stdio::null());
+        let child = cat.spawn().expect("it starts");
+        let pid = Pid::from_child(&child);
+        kill_process(pid, Signal::STOP).expect("it is there");
+        await_stop(&child, true, || ());
+        (child, pid)
+    }
+
+    fn await_stop(child: &Child, wanted: bool, mut work: impl FnMut()) {
+        let file = format!("/proc/{}/status", child.id());
+        let status = || std::fs::read_to_string(&file).expect("it is there");
+        let end = Instant::now() + LIMIT;
+        while is_stopped(&status()) != wanted {
+            assert!(
+                Instant::now() < end,
+                "it is not stopped, or stays so: {wanted}"
+            );
+            work();
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn what_must_not_stay_stopped_is_continued() {
+        let over = Some(Instant::now());
+        for (due, node_ended) in [(over, false), (None, true)] {
+            let (mut child, pid) = stopped();
+            let mut guard = Guard::new(pid, due);
+            await_stop(&child, false, || guard.check(node_ended));
+            drop(child.stdin.take());
+            child.wait().expect("it ends");
+        }
+    }
 
     #[test]
     fn pending_signals_are_read() {

@@ -1,5 +1,7 @@
 //! The keeper with a machine that is no QEMU: RAM elsewhere and in pieces, no process, a death that is a descriptor.
 
+mod yods;
+
 use std::io::Write;
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};

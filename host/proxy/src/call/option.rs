@@ -84,6 +84,12 @@ mod tests {
             (libc::SOL_SOCKET, libc::SO_ATTACH_REUSEPORT_CBPF),
             (libc::IPPROTO_TCP, libc::TCP_ZEROCOPY_RECEIVE),
             (libc::IPPROTO_IP, 64),
+            (libc::IPPROTO_IP, 96),
+            (libc::IPPROTO_IP, 128),
+            (libc::IPPROTO_IP, 131),
+            (libc::IPPROTO_IPV6, 64),
+            (libc::IPPROTO_SCTP, 111),
+            (libc::SOL_PACKET, 22),
             (libc::SOL_XDP, libc::XDP_UMEM_REG),
             (SOL_RDS, 2),
         ] {

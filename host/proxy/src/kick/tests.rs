@@ -35,6 +35,35 @@ fn a_call_that_ends_meanwhile_is_not_kicked() {
     assert!(!kick.kick_if(finish, || unreachable!()));
 }
 
+/// A kick that is being sent when its call ends would interrupt the next one.
+#[test]
+fn a_call_is_not_over_while_it_is_being_kicked() {
+    const TURNS: u32 = 100_000;
+    let kick = Kick::default();
+    let (begun, over) = (AtomicU32::new(0), AtomicU32::new(0));
+    kick.begin(1);
+    let kicked = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while begun.load(Ordering::SeqCst) == 0 {
+                std::thread::yield_now();
+            }
+            kick.finish();
+            over.store(1, Ordering::SeqCst);
+        });
+        kick.kick_if(
+            |_| true,
+            || {
+                begun.store(1, Ordering::SeqCst);
+                for _ in 0..TURNS {
+                    std::thread::yield_now();
+                    assert_eq!(over.load(Ordering::SeqCst), 0, "the kick comes late");
+                }
+            },
+        )
+    });
+    assert!(kicked && over.load(Ordering::SeqCst) == 1);
+}
+
 #[test]
 fn arguments_arrive_in_order() {
     // The first four by what is read; the sixth by a flag that copy_file_range does not have.

@@ -72,6 +72,31 @@ fn frames_stay_until_the_last_mapping_is_gone() {
     assert!(!fresh[0].zero, "what was used holds something");
 }
 
+/// A piece of frames of which only some are known to hold zeros is not known to: taken for zeros it would show a mapping the bytes of
+/// another, which no test had noticed.
+#[test]
+fn joined_frames_hold_zeros_only_if_all_of_them_do() {
+    for used in 0..3 {
+        let mut objects = objects(2 * MIB);
+        let frames = [0, 1, 2].map(|file| {
+            let id = objects.lend([1, file], PAGE_BYTES).expect("room");
+            let frame = objects.extend(id, 0, PAGE_BYTES).expect("a frame");
+            objects.end(id, PAGE_BYTES).expect("the last one")[0].clip(0, frame[0].len_bytes)
+        });
+        for (file, frame) in frames.iter().enumerate() {
+            let is_zero = file != used;
+            let freed = objects.frames.free_range(frame.pa, PAGE_BYTES, is_zero);
+            freed.expect("in use");
+        }
+        let id = objects.lend([2, 1], 8 * PAGE_BYTES).expect("room");
+        let fresh = objects.extend(id, 0, 8 * PAGE_BYTES).expect("frames");
+        let used = frames[used].pa;
+        let is_of = |piece: &&Piece| piece.pa <= used && used < piece.pa + piece.len_bytes;
+        let again = fresh.iter().find(is_of);
+        assert!(!again.expect("it is used again").zero, "{fresh:x?}");
+    }
+}
+
 /// What is shared without need leaves room for files, which have to be.
 #[test]
 fn half_of_the_pool_and_of_the_directory_can_be_left() {
@@ -127,6 +152,19 @@ fn there_are_as_many_pieces_as_the_directory_has_places() {
     let (from, to) = page(MOST_PIECES);
     assert_eq!(objects.extend(id, from, to), Err(Errno::ENOMEM));
     assert_eq!(objects.used_bytes(), used);
+}
+
+/// If they stayed taken, no file could be mapped any more after that many had been, one at a time: no test had noticed.
+#[test]
+fn the_directory_has_places_again_when_mappings_have_gone() {
+    let mut objects = objects(16 * MIB);
+    for file in 0..2 * MOST_PIECES as u64 {
+        let id = objects.lend([1, file], PAGE_BYTES).expect("room");
+        let fresh = objects.extend(id, 0, PAGE_BYTES).expect("a place");
+        assert_eq!(fresh[0].slot, 0);
+        let gone = objects.end(id, PAGE_BYTES).expect("the last one");
+        give_back(&mut objects, &gone);
+    }
 }
 
 #[test]

@@ -93,8 +93,11 @@ pub fn tables_of_programs() {
     );
     table.set(7, top.0 | P | W | U | A | TABLE | NX);
     check(
-        "its use is taken",
-        windows.take_window_use(7) && !windows.take_window_use(7) && !windows.window_is_used(7),
+        "its use is seen, and taken",
+        windows.window_is_used(7)
+            && windows.take_window_use(7)
+            && !windows.take_window_use(7)
+            && !windows.window_is_used(7),
     );
     windows.set_window(7, None);
     check("a window is closed", table.get(7) == 0);

@@ -186,3 +186,75 @@ fn polls_without_our_descriptors_are_not_copied() {
         assert_eq!(args[0] == scratch.pollfds.as_ptr() as u64, copied);
     }
 }
+
+#[test]
+fn a_descriptor_of_ours_is_found_wherever_it_stands() {
+    let poll = abi::syscall::by_name("poll").unwrap();
+    for at in 0..4 {
+        let mut fds = vec![3; 4];
+        fds[at] = u64::from(FIRST_OWN);
+        let mut scratch = Scratch::new(BLOCKED);
+        let mut args = [MEMORY.0, 4, 0, 0, 0, 0];
+        prepare(poll, &mut args, FIRST_OWN, &Pattern(fds), &mut scratch).unwrap();
+        assert_eq!(args[0], scratch.pollfds.as_ptr() as u64);
+        assert_eq!(scratch.pollfds[at], fds::CLOSED as u64);
+    }
+}
+
+#[test]
+fn ranges_and_sets_of_descriptors_end_below_ours() {
+    const UNSHARE: u64 = 2;
+    let first_own = u64::from(FIRST_OWN);
+    let none = u64::from(u32::MAX);
+    let prepared = |name, mut args: [u64; 6]| {
+        let call = abi::syscall::by_name(name).unwrap();
+        let mut scratch = Scratch::new(BLOCKED);
+        prepare(call, &mut args, FIRST_OWN, &Pattern(vec![0]), &mut scratch).unwrap();
+        args
+    };
+    for (range, given) in [
+        ([3, 7], [3, 7]),
+        ([7, 3], [7, 3]),
+        ([3, first_own - 1], [3, first_own - 1]),
+        ([3, first_own], [3, first_own - 1]),
+        ([0, none], [0, first_own - 1]),
+        ([first_own, none], [none, none]),
+        ([1 << 32 | 3, 1 << 32 | 7], [3, 7]),
+    ] {
+        let [first, last] = range;
+        let args = prepared("close_range", [first, last, UNSHARE | 4, 0, 0, 0]);
+        assert_eq!(
+            (args[..2].to_vec(), args[2]),
+            (given.to_vec(), 4),
+            "{range:?}"
+        );
+    }
+    for (count, given) in [
+        (0, 0),
+        (64, 64),
+        (first_own + 1, first_own),
+        (u64::MAX, u64::MAX),
+    ] {
+        assert_eq!(prepared("select", [count, 0, 0, 0, 0, 0])[0], given);
+    }
+}
+
+/// Requests of ioctl with a pointer in their structure are rare among random ones.
+#[test]
+fn pointers_in_structures_of_ioctl_lead_nowhere_beyond_the_rank() {
+    const SIOCGIFCONF: u64 = 0x8912;
+    const SIOCETHTOOL: u64 = 0x8946;
+    let ioctl = abi::syscall::by_name("ioctl").unwrap();
+    // Of struct ifconf, and of struct ifreq: which of the copies, and where in it the pointer is.
+    for (request, copy, at) in [(SIOCGIFCONF, 4, 8), (SIOCETHTOOL, 5, 16)] {
+        for (pointer, given) in [(MEMORY.0, MEMORY.0), (USER_TOP + 8, GUARD_ADDR)] {
+            let mut args = [3, request, MEMORY.0, 0, 0, 0];
+            let mut scratch = Scratch::new(BLOCKED);
+            let memory = Pattern(vec![pointer]);
+            prepare(ioctl, &mut args, FIRST_OWN, &memory, &mut scratch).unwrap();
+            let bytes = scratch.nested.all()[copy];
+            assert_eq!(args[2], bytes.as_ptr() as u64);
+            assert_eq!(&bytes[at..at + 8], &given.to_ne_bytes(), "{request:#x}");
+        }
+    }
+}

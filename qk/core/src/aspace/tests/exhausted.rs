@@ -1,4 +1,4 @@
-//! Changes that find neither frame nor table when they are half done.
+//! Changes that find no frame, table or room for a region when they are half done.
 
 use super::text::{pieces, region, value};
 use super::*;
@@ -100,6 +100,27 @@ fn a_move_that_finds_no_table_half_way_leaves_no_translation() {
     a.check();
 }
 
+/// The same of shared frames, a run of them that two tables translate: that it is not dropped no test had noticed.
+#[test]
+fn shared_frames_that_find_no_table_half_way_leave_no_translation() {
+    const PAGES: u64 = 512;
+    let mut a = space(3000);
+    let start = (A + M2).before(4 * P);
+    // Of the two tables there is the first.
+    a.mmap(start.before(P), 1, RW, FIXED).unwrap();
+    a.pool.leave(0);
+    let text = Region {
+        start,
+        end: start + PAGES * P,
+        ..region(0, PAGES)
+    };
+    let shown = a.show_text(text, pieces(0, PAGES));
+    assert_eq!(shown, Err(Errno::ENOMEM));
+    assert_eq!(Node::flushes_of((start + P).until(text.end)), 1);
+    assert_eq!((a.read(start), a.read(A + M2)), (None, None));
+    a.check();
+}
+
 /// A mapping that moves and leaves its addresses mapped (MREMAP_DONTUNMAP) had moved when there was no table for what is left,
 /// which had no large page any more.
 #[test]
@@ -135,4 +156,35 @@ fn a_move_that_leaves_its_place_mapped_has_tables_for_both() {
         }
     }
     panic!("sixteen tables are more than it takes");
+}
+
+/// A move cuts what it replaces, what it leaves and what it drops. With room for one region more, what lay at the destination would be
+/// gone before it fails.
+#[test]
+fn a_move_has_room_for_all_that_it_cuts_or_changes_nothing() {
+    for capacity in 3..9 {
+        Node::reset();
+        let memory = Memory {
+            partition: PhysRange::new(Phys(PARTITION), 64 * P),
+            tables: PhysRange::new(Phys(TABLES), 1000 * P),
+            zeroed: true,
+        };
+        let mut a = Aspace::new(Node, memory, capacity, 1000).unwrap();
+        let there = A + 8 * M2;
+        a.mmap(A, 8, RW, FIXED).unwrap();
+        a.mmap(there, 8, RW, FIXED).unwrap();
+        assert!(a.write(A + 2 * P, 1) && a.write(there + 3 * P, 2));
+        let seen = |a: &mut Aspace<Node>| {
+            let pages = [A + 2 * P, A + 4 * P, there + 3 * P];
+            (a.regions().iter().count(), pages.map(|page| a.read(page)))
+        };
+        let before = seen(&mut a);
+        let moved = a.mremap(A + 2 * P, 3, 2, Some(there + 3 * P));
+        match moved {
+            Ok(_) => assert_eq!(seen(&mut a), (3, [None, None, Some(1)])),
+            Err(errno) => assert_eq!((errno, seen(&mut a)), (Errno::ENOMEM, before)),
+        }
+        assert!(moved.is_ok() || capacity < 6, "room for {capacity}");
+        a.check();
+    }
 }

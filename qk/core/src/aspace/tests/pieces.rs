@@ -1,6 +1,7 @@
 //! How many mappings the proxy needs.
 
 use super::*;
+use crate::mman::RemapPlan;
 
 /// Each page became a mapping of its own, and the proxy died of its 65,531st: two threads of glibc's malloc do this.
 #[test]
@@ -65,5 +66,26 @@ fn too_many_pieces_are_refused() {
     assert!(more.any(|mapped| mapped == Err(Errno::ENOMEM)));
     a.munmap(A + 4 * M2, 1000).unwrap();
     a.mmap(A + 60 * M2, 1, RW, FIXED).unwrap();
+    a.check();
+}
+
+/// What moves is cut out of a piece, and lies between two holes: the proxy has four pieces and holes more.
+#[test]
+fn a_move_counts_all_pieces_that_it_makes() {
+    let mut a = space_with(100, 1000, 200);
+    a.mmap(A, 8, RW, FIXED).unwrap();
+    // Refused after a new count, so the bound is what there is.
+    assert_eq!(a.add_pieces(200), Err(OutOfMemory));
+    let plan = RemapPlan::Move {
+        to: A + M2,
+        from: VaRange::new(A + 3 * P, 2 * P),
+        more: None,
+        replace: None,
+        trim: None,
+        keep_old: false,
+    };
+    let before = a.count_pieces();
+    assert_eq!(a.done(|a| a.remap(&plan)), Ok(A + M2));
+    assert_eq!(a.count_pieces(), before + 4);
     a.check();
 }

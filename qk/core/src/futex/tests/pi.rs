@@ -215,6 +215,28 @@ fn an_end_passes_on_every_lock_of_the_thread_and_no_other() {
     }
 }
 
+/// A count of waiters that stays too high has the end of every thread look through all of the table: no test had noticed.
+#[test]
+fn where_no_thread_waits_for_a_lock_an_end_passes_on_none() {
+    let (table, [a, b, c]) = (table(64), threads());
+    let ends = |what: &str| {
+        let points = Cell::new(0);
+        table.release_all(c.tid, |_| None::<Memory>, |_| points.set(points.get() + 1));
+        assert_eq!(points.get(), 0, "{what}");
+    };
+    let word = Memory::of(0);
+    assert_eq!(lock(&table, &word, a), Ok(Locked::Acquired));
+    ends("a lock that was free");
+    assert_eq!(lock(&table, &word, a), Err(Errno::EDEADLK));
+    ends("a lock that cannot be had");
+    assert_eq!(lock(&table, &word, b), Ok(Locked::Queued));
+    assert!(table.cancel(b));
+    ends("a waiter that has given up");
+    assert_eq!(lock(&table, &word, b), Ok(Locked::Queued));
+    assert_eq!(table.unlock_pi(key(0), &word, a.tid, point), Ok(()));
+    ends("a waiter that has got it");
+}
+
 #[test]
 fn a_robust_lock_is_marked_and_a_waiter_woken() {
     let (table, [a, b]) = (table(1), threads());
