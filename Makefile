@@ -1,49 +1,59 @@
-# Only forwards to xtask (`cargo run -p xtask -- help`). All that a machine needs besides this file is rustup and, for
+# Only forwards to xtask (`make help`; `cargo run -p xtask -- help` has more tasks). All that a machine needs besides this file is rustup and, for
 # installing Debian packages that are missing, root.
 
 PREFIX ?= /usr/local
 XTASK = cargo run --quiet -p xtask --
 
+#: make               the kernel, the PCT and yod (target/release/yod), as make build
 build: linker
 	$(XTASK) build
 
+#: make demo          STREAM and a small gallery on two ranks
 demo: linker
 	$(XTASK) demo
 
+#: make check         every test, as CI runs it
 check: linker
 	$(XTASK) check
 
-# ONLY=name,... measures just those.
+#: make bench         measure; ONLY=name,...: just those
 bench: linker
 	$(XTASK) bench $(if $(ONLY),--only $(ONLY))
 
-# Beside Linux. ONLY=name,..., RUNS=n (5), FRESH=1 to forget what was measured before.
+#: make compare       measure beside Linux; ONLY=name,..., RUNS=n (5), FRESH=1 to forget what was measured before
 compare: linker
 	$(XTASK) compare $(if $(ONLY),--only $(ONLY)) $(if $(RUNS),--runs $(RUNS)) $(if $(FRESH),--fresh)
 
-# UPDATE=1 writes what is counted to bench/baseline.tsv.
+#: make gate          counts that must not change unseen; UPDATE=1 writes them to bench/baseline.tsv
 gate: linker
 	$(XTASK) gate $(if $(UPDATE),--update)
 
-# Mistakes made on purpose, each with the test that must notice. ONLY=part of a name.
+#: make mutants       mistakes made on purpose, each with the test that must notice; ONLY=part of a name
 mutants: linker
 	$(XTASK) mutants $(if $(ONLY),--only "$(ONLY)")
 
-# FUZZ_SECONDS of each target; ten minutes unless said otherwise.
+#: make fuzz          fuzzing, FUZZ_SECONDS (600) of each target
 fuzz: linker
 	$(XTASK) fuzz
 
+#: make install       bin/yod, lib/margay, manual page and completions below PREFIX (/usr/local)
 install: linker
 	$(XTASK) install --prefix "$(PREFIX)"
 
+#: make uninstall     take them away again
 uninstall: linker
 	$(XTASK) uninstall --prefix "$(PREFIX)"
 
+#: make kvm-report    check and benchmarks with KVM, to target/kvm-report.md
 kvm-report: linker
 	$(XTASK) kvm-report
 
+#: make clean         remove what was built
 clean:
 	cargo clean
+
+help:
+	@sed -n 's/^#: //p' $(firstword $(MAKEFILE_LIST))
 
 # xtask itself has to be linked before it can install anything.
 linker:
@@ -51,4 +61,4 @@ linker:
 	  apt-get install -y -qq --no-install-recommends gcc libc6-dev; } || \
 	  { echo "make: a C compiler is needed first: apt-get install gcc libc6-dev" >&2; exit 1; }
 
-.PHONY: build demo check bench compare gate mutants fuzz install uninstall kvm-report clean linker
+.PHONY: build demo check bench compare gate mutants fuzz install uninstall kvm-report clean help linker

@@ -236,6 +236,30 @@ fn no_place_of_the_checkout_is_compiled_in() {
     }
 }
 
+/// `make help` said nothing: the Makefile's targets were to be read there.
+#[test]
+fn make_help_names_every_target() {
+    let output = Command::new("make")
+        .arg("help")
+        .current_dir(tree::root())
+        .output();
+    let help = output.expect("make").stdout;
+    let help = String::from_utf8_lossy(&help);
+    let makefile = fs::read_to_string(tree::root().join("Makefile")).expect("the Makefile");
+    let targets = makefile
+        .lines()
+        .find_map(|line| line.strip_prefix(".PHONY: "));
+    for target in targets.expect("targets").split(' ') {
+        let is_named = help.lines().any(|line| {
+            line.contains(&format!("make {target} ")) || line.ends_with(&format!("make {target}"))
+        });
+        assert!(
+            is_named || ["help", "linker"].contains(&target),
+            "{target}:\n{help}"
+        );
+    }
+}
+
 #[test]
 fn files_are_short() {
     for kind in ["rs", "c", "h"] {
