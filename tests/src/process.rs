@@ -133,8 +133,13 @@ pub fn of_job(mark: &str, yod: u32) -> Vec<Process> {
     found
 }
 
+/// A file of /proc about a process; empty when that has gone.
+fn text_of(pid: u32, name: &str) -> String {
+    fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap_or_default()
+}
+
 fn role(pid: u32, yod: u32) -> Role {
-    let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    let name = text_of(pid, "comm");
     match name.trim_end() {
         _ if pid == yod => Role::Yod,
         "margay-keeper" => Role::Keeper,
@@ -161,13 +166,12 @@ pub fn left_over(mark: &str, limit: Duration) -> Vec<Process> {
 /// long as the program that they run.
 pub fn end_children(mark: &str) {
     for process in of_job(mark, 0) {
-        let read = |name: &str| fs::read_to_string(format!("/proc/{}/{name}", process.pid));
         let code = fs::read_link(format!("/proc/{}/exe", process.pid)).unwrap_or_default();
         let of_proxy = |line: &str| {
             let path = line.splitn(6, ' ').last().unwrap_or_default().trim_start();
             path.starts_with("/memfd:") || Path::new(path) == code
         };
-        let maps = read("maps").unwrap_or_default();
+        let maps = text_of(process.pid, "maps");
         if process.role == Role::Proxy && !maps.is_empty() && !maps.lines().any(of_proxy) {
             signal(process.pid, Signal::KILL);
         }
@@ -177,10 +181,7 @@ pub fn end_children(mark: &str) {
 /// What /proc says of a process that should not be there: what it does, whose it is, in which call it waits, what it maps.
 #[must_use]
 pub fn described(process: &Process) -> String {
-    let read = |name: &str| {
-        fs::read_to_string(format!("/proc/{}/{name}", process.pid)).unwrap_or_default()
-    };
-    let status = read("status");
+    let status = text_of(process.pid, "status");
     let wanted = ["Name", "State", "PPid", "Threads", "SigBlk", "SigCgt"];
     let shown = status
         .lines()
@@ -189,21 +190,20 @@ pub fn described(process: &Process) -> String {
     format!(
         "{process:?}: {}; call {}; {}",
         lines.join(", "),
-        read("syscall").trim_end(),
-        read("maps")
+        text_of(process.pid, "syscall").trim_end(),
+        text_of(process.pid, "maps")
     )
 }
 
 /// Whether a process has been killed, or exits already (proc(5): `SigPnd`, `ShdPnd`; the flag PF_EXITING in `stat`).
 fn is_ending(pid: u32) -> bool {
     const EXITING: u64 = 4;
-    let read = |name: &str| fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap_or_default();
-    let stat = read("stat");
+    let stat = text_of(pid, "stat");
     let flags = stat
         .rsplit_once(") ")
         .and_then(|(_, rest)| rest.split(' ').nth(6)?.parse().ok());
     let killed = 1 << (Signal::KILL.as_raw() - 1);
-    let status = read("status");
+    let status = text_of(pid, "status");
     let mut pending = status.lines().filter_map(|line| {
         let (name, mask) = line.split_once(":\t")?;
         let mask = u64::from_str_radix(mask, 16).ok();

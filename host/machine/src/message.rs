@@ -217,14 +217,15 @@ pub fn receive(socket: &impl AsFd, wait: bool) -> io::Result<(Message, Vec<Owned
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
     use abi::map::MAX_RANKS;
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
     use wire::boot::MAX_CPUS;
     use wire::ram::{MAX_RANGES, Ram};
 
-    fn pair() -> (OwnedFd, OwnedFd) {
+    /// Two ends of a connection.
+    pub fn pair() -> (OwnedFd, OwnedFd) {
         socketpair(
             AddressFamily::UNIX,
             SocketType::SEQPACKET,

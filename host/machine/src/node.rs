@@ -251,17 +251,14 @@ impl AsFd for Keeper {
 mod tests {
     use std::process::{Command, Stdio};
 
-    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
-
     use super::*;
     use crate::hang;
+    use crate::message::tests::pair;
 
     /// It was continued once, before it was stopped, and then waited for as long as it may take to end.
     #[test]
     fn a_keeper_that_is_stopped_while_it_ends_is_continued() {
-        let flags = SocketFlags::CLOEXEC;
-        let pair = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
-        let (socket, keepers) = pair.expect("a pair");
+        let (socket, keepers) = pair();
         // The command holds its stdin for as long as it lives.
         let keeper = Command::new("sh")
             .args(["-c", "read leaves; kill -STOP $$"])

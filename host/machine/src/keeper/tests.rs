@@ -19,6 +19,7 @@ use crate::hang;
 use crate::machine::{Boot, Death, Instance, Limits};
 use crate::memory::Memory;
 use crate::message::UsedUp;
+use crate::message::tests::pair;
 use crate::node::Node;
 use crate::plan::{Plan, Request, plan};
 use crate::ready;
@@ -240,9 +241,7 @@ fn a_node_is_made_of_what_the_machine_has() {
         let test = Test::new(pieces());
         let (plan, job) = (test.plan, test.job());
         assert_eq!((plan.cpus, plan.flags), (2, flag::OWN_CLOCK));
-        let flags = SocketFlags::CLOEXEC;
-        let pair = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
-        let (ours, keepers) = pair.expect("a pair");
+        let (ours, keepers) = pair();
         let Test {
             launch,
             mut log,

@@ -168,8 +168,10 @@ pub mod tests {
     use super::super::testing::no_process_starts;
     use super::*;
     use crate::message::send;
+    use crate::message::tests::pair;
     use crate::resources::Resources;
 
+    /// Rank `rank` of `size`, with what all of a job have alike.
     pub fn member(rank: usize, size: usize) -> Member {
         Member {
             rank,
@@ -187,16 +189,6 @@ pub mod tests {
             },
             unfit: None,
         }
-    }
-
-    fn pair() -> (OwnedFd, OwnedFd) {
-        rustix::net::socketpair(
-            rustix::net::AddressFamily::UNIX,
-            rustix::net::SocketType::SEQPACKET,
-            SocketFlags::CLOEXEC,
-            None,
-        )
-        .expect("a pair")
     }
 
     fn hello(member: &Member) -> (OwnedFd, OwnedFd) {

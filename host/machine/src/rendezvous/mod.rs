@@ -184,6 +184,9 @@ pub fn together<'a>(members: impl Iterator<Item = &'a Member> + Clone) -> Resour
 }
 
 #[cfg(test)]
+pub use gathering::tests::member;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -195,7 +198,7 @@ mod tests {
         Member {
             cpus: cpus.to_vec(),
             resources,
-            ..gathering::tests::member(0, 1)
+            ..super::member(0, 1)
         }
     }
 

@@ -2,35 +2,13 @@
 
 use super::*;
 use crate::message::Message;
-use crate::rendezvous::{Member, Terms};
-
-fn connected() -> (OwnedFd, OwnedFd) {
-    let flags = SocketFlags::CLOEXEC;
-    let pair = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
-    pair.expect("a pair")
-}
+use crate::rendezvous::member;
 
 /// The job of two yods: their ends of the connections, and the keeper's.
 fn two_yods(test: &Test) -> ([OwnedFd; 2], OwnedFd, Job) {
-    let ((first, of_first), (second, of_second)) = (connected(), connected());
-    let member = Member {
-        rank: 1,
-        cpus: vec![1],
-        resources: Resources {
-            cores: 1,
-            memory_bytes: 1 << 30,
-        },
-        log: false,
-        terms: Terms {
-            yod: "/bin/yod".into(),
-            file: [1, 2, 3],
-            size: 2,
-            options: Vec::new(),
-        },
-        unfit: None,
-    };
+    let ((first, of_first), (second, of_second)) = (pair(), pair());
     let guest = Guest {
-        member,
+        member: member(1, 2),
         socket: of_second,
     };
     let job = Job {
