@@ -1,7 +1,7 @@
 //! A report in which something is missing.
 
 use super::*;
-use crate::compare::catalogue::JOBS;
+use crate::compare::catalogue::{JOBS, Shape};
 use crate::compare::journal::tests::{failure, sample};
 use crate::scratch::Scratch;
 
@@ -108,6 +108,43 @@ fn every_kind_of_plot_is_drawn_with_what_there_is() {
     }
     // A plot of an earlier report does not stay.
     assert!(!scratch.path().join("boot.svg").exists());
+}
+
+/// Once the beginning of long titles lay left of the page.
+#[test]
+fn titles_of_rows_begin_on_the_page() {
+    for plot in PLOTS
+        .iter()
+        .filter(|plot| matches!(plot.shape, Shape::Strips { .. }))
+    {
+        for job in JOBS.iter() {
+            let rows = job.rows.iter().filter(|row| row.plot == Some(plot.name));
+            let results: Vec<(&str, &[f64])> = rows.map(|row| (row.result, &[1.0][..])).collect();
+            if results.is_empty() {
+                continue;
+            }
+            let drawn = plots::draw(&report(job.name, &results)).expect("drawn");
+            let (_, svg) = drawn
+                .iter()
+                .find(|(drawn, _)| drawn.name == plot.name)
+                .expect("it");
+            for text in svg
+                .split("<text ")
+                .skip(1)
+                .filter(|text| text.contains("\"end\""))
+            {
+                let right: usize = between(text, "x=\"", "\"").parse().expect("a number");
+                let title = between(text, ">", "</text>").trim();
+                // Three fifths of its height are a usual width of a letter.
+                assert!(title.len() * 12 * 3 / 5 <= right, "{}: {title}", plot.name);
+            }
+        }
+    }
+}
+
+fn between<'a>(text: &'a str, from: &str, to: &str) -> &'a str {
+    let (_, rest) = text.split_once(from).expect("it begins");
+    rest.split_once(to).expect("it ends").0
 }
 
 /// As on a full disk: the first that cannot be written is reported, and the others are there.

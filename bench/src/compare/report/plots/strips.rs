@@ -12,7 +12,10 @@ use crate::number::number;
 
 const LINE: i32 = 20;
 const GAP: i32 = 12;
-const LEFT: i32 = 210;
+/// Between a title and the plot.
+const MARGIN: i32 = 14;
+/// Of a letter of a title, generously: what shows the plot has the fonts, not we.
+const LETTER: i32 = 7;
 const RIGHT: i32 = 130;
 const AXIS: i32 = 52;
 
@@ -54,18 +57,25 @@ pub fn height(groups: &[Group<'_>]) -> u32 {
     (lines as i32 * LINE + groups.len() as i32 * GAP + GAP + AXIS) as u32
 }
 
+/// Where the plot begins: all titles have room before it.
+fn left(groups: &[Group<'_>]) -> i32 {
+    let longest = groups.iter().map(|group| group.title.chars().count()).max();
+    longest.unwrap_or(0) as i32 * LETTER + 2 * MARGIN
+}
+
 /// Draws them.
 pub fn draw(area: &Area<'_>, groups: &[Group<'_>], log: bool) -> Result<()> {
     let (width, height) = area.dim_in_pixel();
-    let (right, bottom) = (width as i32 - RIGHT, height as i32 - AXIS);
+    let (left, right) = (left(groups), width as i32 - RIGHT);
+    let bottom = height as i32 - AXIS;
     let values = groups
         .iter()
         .flat_map(|group| group.cells.iter().flatten())
         .flat_map(|cell| cell.values.iter().copied());
     let scale = if log {
-        Scale::log(values, (LEFT, right))
+        Scale::log(values, (left, right))
     } else {
-        Scale::linear(values, (LEFT, right))
+        Scale::linear(values, (left, right))
     };
     axis(area, &scale, bottom, &caption(groups, log))?;
     let mut y = GAP;
@@ -74,7 +84,7 @@ pub fn draw(area: &Area<'_>, groups: &[Group<'_>], log: bool) -> Result<()> {
         let style = font().pos(Pos::new(HPos::Right, VPos::Center));
         area.draw(&Text::new(
             group.title.to_owned(),
-            (LEFT - 14, middle),
+            (left - MARGIN, middle),
             style,
         ))
         .map_err(failed)?;
@@ -90,7 +100,7 @@ pub fn draw(area: &Area<'_>, groups: &[Group<'_>], log: bool) -> Result<()> {
             y += LINE;
         }
         y += GAP;
-        rule(area, (LEFT, y - GAP / 2), (right, y - GAP / 2))?;
+        rule(area, (left, y - GAP / 2), (right, y - GAP / 2))?;
     }
     Ok(())
 }
@@ -145,6 +155,7 @@ fn axis(area: &Area<'_>, scale: &Scale, bottom: i32, caption: &str) -> Result<()
         area.draw(&Text::new(label, (x, bottom + 6), style.clone()))
             .map_err(failed)?;
     }
-    area.draw(&Text::new(caption.to_owned(), (LEFT, bottom + 28), font()))
+    let (left, _) = scale.ends();
+    area.draw(&Text::new(caption.to_owned(), (left, bottom + 28), font()))
         .map_err(failed)
 }
