@@ -123,6 +123,27 @@ fn hwloc_shows_the_node() -> Result<()> {
     Ok(())
 }
 
+/// Its own questions to CPUID and its reading of /proc give one processor. Once the file named the host's.
+#[test]
+fn hwloc_finds_one_processor() -> Result<()> {
+    let named = |components: &str| -> Result<Vec<String>> {
+        let set = format!("HWLOC_COMPONENTS={components},stop");
+        let lstopo = ["/usr/bin/lstopo-no-graphics", "--of", "xml", "--no-io"];
+        let text = said(1, &[&["/usr/bin/env", &set][..], &lstopo].concat())?;
+        let lines = text.lines().map(str::trim);
+        let mut names: Vec<_> = lines
+            .filter(|line| line.contains("\"CPU"))
+            .map(str::to_owned)
+            .collect();
+        names.sort();
+        ensure!(names.len() == 5, "{names:?} in:\n{text}");
+        Ok(names)
+    };
+    let (cpuid, file) = (named("x86")?, named("linux")?);
+    ensure!(cpuid == file, "CPUID: {cpuid:?}; /proc/cpuinfo: {file:?}");
+    Ok(())
+}
+
 /// A rank's memory is its partition.
 #[test]
 fn free_and_uptime_speak_of_the_rank() -> Result<()> {

@@ -149,6 +149,9 @@ pub struct FromNode {
     /// What the node's processors can, as CPUID says it, two registers a word, the lower first: leaf 1 EDX and ECX; leaf 7
     /// EBX and ECX; leaf 7 EDX and leaf 7.1 EAX; leaf 0x8000_0001 EDX and ECX; leaf 0xd.1 EAX and leaf 0x8000_0008 EBX.
     pub features: [Word; 5],
+    /// Which processor CPUID says they are, two registers a word, the lower first: leaf 0 EBX and EDX; leaf 0 ECX and leaf 1 EAX;
+    /// and the name of leaves 0x8000_0002 to 0x8000_0004.
+    pub identity: [Word; 8],
     /// Bytes of the partition in use, and the most that were while it ran the present program.
     pub used_bytes: Word,
     /// See `used_bytes`.

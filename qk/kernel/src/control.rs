@@ -160,8 +160,9 @@ fn rank_start(
         aspace.set_heap(Va(heap));
         Ok(aspace.root())
     })?;
-    let features = hal::cpu::feature_words();
-    rank.host().publish_program(heap, features);
+    rank.host().publish_heap(heap);
+    let (features, identity) = (hal::cpu::feature_words(), hal::cpu::identity_words());
+    rank.host().publish_processors(features, identity);
     let reload = rank.turns().end_reload();
     if let Some(reload) = reload {
         life::restart(rank, reload, [entry, stack], root);

@@ -4,7 +4,7 @@ use wire::word::Word;
 use zerocopy::IntoBytes;
 
 use super::limits;
-use super::machine;
+use super::machine::{self, Processor};
 use super::place::{Place, Whose};
 use super::regions::{self, Lines};
 use super::sizes::Sizes;
@@ -134,8 +134,11 @@ impl File {
             File::Stat => sizes.stat(&linux(&own("stat"))),
             File::Meminfo => sizes.meminfo(&linux("/proc/meminfo")),
             File::Cpuinfo => {
-                let features = node.features.each_ref().map(Word::load);
-                machine::cpuinfo(&linux("/proc/cpuinfo"), node_cores, &features)
+                let processor = Processor {
+                    features: node.features.each_ref().map(Word::load),
+                    identity: node.identity.each_ref().map(Word::load),
+                };
+                machine::cpuinfo(&linux("/proc/cpuinfo"), node_cores, &processor)
             }
             File::SystemStat => machine::stat(&linux("/proc/stat"), node_cores),
             File::Loadavg => machine::loadavg(rank.pid()),

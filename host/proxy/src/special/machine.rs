@@ -1,14 +1,15 @@
 //! Texts of /proc about the node as a machine.
 
 mod flags;
+mod processor;
 
 use std::fmt::Write as _;
 
-use flags::FLAGS;
+pub use processor::Processor;
 
-/// /proc/cpuinfo: the host's first processor as often as the node has cores, with those of its flags that the node's
-/// processors have as well, as `features` says. A node that has not said it yet shows none.
-pub fn cpuinfo(linux: &str, cores: usize, features: &[u64; 5]) -> String {
+/// /proc/cpuinfo: as often as the node has cores the host's first processor, under the names that the node's have, and with those of
+/// its flags that they have as well. A node that has not said it yet shows none.
+pub fn cpuinfo(linux: &str, cores: usize, processor: &Processor) -> String {
     /// About mistakes of the host's processors, and what only its kernel uses.
     const LEFT_OUT: &[&str] = &["vmx flags", "bugs"];
     let first = linux.split("\n\n").next().unwrap_or_default();
@@ -20,29 +21,22 @@ pub fn cpuinfo(linux: &str, cores: usize, features: &[u64; 5]) -> String {
             };
             let _ = match key.trim_end() {
                 name if LEFT_OUT.contains(&name) => Ok(()),
-                "flags" if features.iter().all(|word| *word == 0) => Ok(()),
-                "flags" => writeln!(text, "{key}:{}", common(value, features)),
+                "flags" if !processor.is_known() => Ok(()),
+                "flags" => writeln!(text, "{key}:{}", processor.common(value)),
                 "processor" | "core id" | "apicid" | "initial apicid" => {
                     writeln!(text, "{key}: {core}")
                 }
                 "siblings" | "cpu cores" => writeln!(text, "{key}: {cores}"),
                 "physical id" => writeln!(text, "{key}: 0"),
-                _ => writeln!(text, "{line}"),
+                name => match processor.says(name) {
+                    Some(own) => writeln!(text, "{key}: {own}"),
+                    None => writeln!(text, "{line}"),
+                },
             };
         }
         text.push('\n');
     }
     text
-}
-
-/// Those of the host's flags that the node's processors have, each after a space.
-fn common(linux: &str, features: &[u64; 5]) -> String {
-    let has = |flag: &&str| {
-        let known = FLAGS.iter().find(|(name, ..)| name == flag);
-        known.is_some_and(|(_, word, bit)| features[*word] >> bit & 1 != 0)
-    };
-    let common = linux.split_ascii_whitespace().filter(has);
-    common.map(|flag| format!(" {flag}")).collect()
 }
 
 /// /proc/stat: nothing of this is counted on the node. When it was booted is the host's to say, as all its clocks are.
@@ -77,25 +71,23 @@ mod tests {
     fn cpuinfo_has_a_block_per_core_and_the_flags_of_both() {
         let linux = "processor\t: 0\nmodel name\t: X\nsiblings\t: 64\nflags\t\t: fpu sse2 avx512f lm odd\nbugs\t\t: a\n\n\
             processor\t: 1\n";
-        let block = |core, flags: &str| {
-            format!("processor\t: {core}\nmodel name\t: X\nsiblings\t: 2\n{flags}\n")
+        let block = |core, name: &str, flags: &str| {
+            format!("processor\t: {core}\nmodel name\t: {name}\nsiblings\t: 2\n{flags}\n")
         };
-        let features = [1 | 1 << 26 | 1 << 23, 0, 0, 1 << 29, 0];
-        let flags = "flags\t\t: fpu sse2 lm\n";
+        let node = Processor {
+            features: [1 | 1 << 26 | 1 << 23, 0, 0, 1 << 29, 0],
+            identity: [0, 0, u64::from(b'Y'), 0, 0, 0, 0, 0],
+        };
+        let text = |core| block(core, "Y", "flags\t\t: fpu sse2 lm\n");
+        assert_eq!(cpuinfo(linux, 2, &node), text(0) + &text(1));
+        let silent = Processor {
+            features: [0; 5],
+            identity: [0; 8],
+        };
         assert_eq!(
-            cpuinfo(linux, 2, &features),
-            block(0, flags) + &block(1, flags)
+            cpuinfo(linux, 1, &silent),
+            block(0, "X", "").replace(": 2", ": 1")
         );
-        assert_eq!(cpuinfo(linux, 2, &[0; 5]), block(0, "") + &block(1, ""));
-    }
-
-    #[test]
-    fn each_flag_has_a_place_of_its_own() {
-        let mut places: Vec<_> = FLAGS.iter().map(|(_, word, bit)| (word, bit)).collect();
-        places.sort_unstable();
-        places.dedup();
-        assert_eq!(places.len(), FLAGS.len());
-        assert!(FLAGS.iter().all(|(_, word, bit)| *word < 5 && *bit < 64));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What the CPU can do, and the control bits the kernel sets everywhere.
 
 use core::arch::asm;
+use core::arch::x86_64::{__cpuid_count, CpuidResult};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use raw_cpuid::{CpuId, CpuIdReaderNative};
 use x86_64::registers::control::{Cr4, Cr4Flags};
@@ -46,7 +47,6 @@ pub fn hwcaps() -> (u64, u64) {
 /// This CPU's APIC id, as it was at reset: leaf 0xb, EDX, which has all bits of it, else leaf 1, EBX (Intel SDM vol. 3 §10.4.6).
 /// The other CPUs find theirs in the same way (`smp`).
 pub(crate) fn apic_id() -> u32 {
-    use core::arch::x86_64::__cpuid_count;
     if __cpuid_count(0, 0).eax >= 0xb {
         let level = __cpuid_count(0xb, 0);
         if level.ebx & 0xffff != 0 {
@@ -62,25 +62,50 @@ pub(crate) fn physical_address_bits() -> u8 {
     capacity.map_or(36, |capacity| capacity.physical_address_bits())
 }
 
+const NO_LEAF: CpuidResult = CpuidResult {
+    eax: 0,
+    ebx: 0,
+    ecx: 0,
+    edx: 0,
+};
+
+/// A leaf that this CPU may lack: then 0.
+fn leaf(leaf: u32, sub: u32) -> CpuidResult {
+    match __cpuid_count(leaf & 0x8000_0000, 0).eax >= leaf {
+        true => __cpuid_count(leaf, sub),
+        false => NO_LEAF,
+    }
+}
+
+fn pair(low: u32, high: u32) -> u64 {
+    u64::from(low) | u64::from(high) << 32
+}
+
+/// Which processor this is, for /proc/cpuinfo: the registers of [`wire::rank::FromNode::identity`] (AMD APM vol. 3, appendix E).
+#[must_use]
+pub fn identity_words() -> [u64; 8] {
+    let (vendor, basic) = (leaf(0, 0), leaf(1, 0));
+    let name = [0x8000_0002, 0x8000_0003, 0x8000_0004].map(|part| leaf(part, 0));
+    let [a, b, c] = name.map(|part| [pair(part.eax, part.ebx), pair(part.ecx, part.edx)]);
+    [
+        pair(vendor.ebx, vendor.edx),
+        pair(vendor.ecx, basic.eax),
+        a[0],
+        a[1],
+        b[0],
+        b[1],
+        c[0],
+        c[1],
+    ]
+}
+
 /// What the CPU can, for /proc/cpuinfo: the registers of [`wire::rank::FromNode::features`]. Leaves that it does not have are 0
 /// (AMD APM vol. 3, appendix E).
 #[must_use]
 pub fn feature_words() -> [u64; 5] {
-    use core::arch::x86_64::{__cpuid_count, CpuidResult};
-    const NONE: CpuidResult = CpuidResult {
-        eax: 0,
-        ebx: 0,
-        ecx: 0,
-        edx: 0,
-    };
-    let leaf = |leaf: u32, sub: u32| match __cpuid_count(leaf & 0x8000_0000, 0).eax >= leaf {
-        true => __cpuid_count(leaf, sub),
-        false => NONE,
-    };
-    let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
     let (basic, extended) = (leaf(1, 0), leaf(0x8000_0001, 0));
     let seven = leaf(7, 0);
-    let seven_one = if seven.eax >= 1 { leaf(7, 1) } else { NONE };
+    let seven_one = if seven.eax >= 1 { leaf(7, 1) } else { NO_LEAF };
     [
         pair(basic.edx, basic.ecx),
         pair(seven.ebx, seven.ecx),

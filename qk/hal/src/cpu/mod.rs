@@ -6,7 +6,7 @@ pub(crate) mod gdt;
 pub(crate) mod local;
 mod percpu;
 
-pub use features::{feature_words, giant_pages, hwcaps};
+pub use features::{feature_words, giant_pages, hwcaps, identity_words};
 pub use local::id;
 pub use percpu::PerCpu;
 

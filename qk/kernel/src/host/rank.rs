@@ -237,12 +237,18 @@ impl RankPort {
         bytes.put(len_bytes);
     }
 
-    /// Where its heap begins, and what the processors can.
-    pub fn publish_program(&self, heap: u64, features: [u64; 5]) {
+    /// Where its heap begins.
+    pub fn publish_heap(&self, heap: u64) {
         self.area.node.heap_start.put(heap);
+    }
+
+    /// What the node's processors can, and which they are.
+    pub fn publish_processors(&self, features: [u64; 5], identity: [u64; 8]) {
+        let node = &self.area.node;
+        let words = node.features.iter().chain(&node.identity);
         // BOUND: the words of a record.
-        for (word, features) in self.area.node.features.iter().zip(features) {
-            word.put(features);
+        for (word, said) in words.zip(features.into_iter().chain(identity)) {
+            word.put(said);
         }
     }
 
