@@ -9,7 +9,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::build;
+use crate::{build, unverified};
 
 /// Runs check and benchmarks with KVM and writes the report, also when they fail.
 ///
@@ -21,6 +21,13 @@ pub fn run() -> Result<()> {
     for (title, command) in facts() {
         section(&mut report, title, command);
     }
+    let read = |path: &str| fs::read_to_string(path).ok();
+    let cpuinfo = read("/proc/cpuinfo").unwrap_or_default();
+    let table = unverified::table(&cpuinfo, read);
+    let _ = write!(
+        report,
+        "## Not verified before (docs/unverified.md)\n\n{table}\n"
+    );
     for (title, task) in [("Check", "check"), ("Benchmarks", "bench")] {
         println!("{title}: this takes a while");
         let mut command = build::cargo();

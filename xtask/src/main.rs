@@ -16,6 +16,7 @@ mod programs;
 mod root;
 mod setup;
 mod steps;
+mod unverified;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
