@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_machine_says_what_it_has() {
+    fn a_machine_has_what_its_files_name() {
         let read = |path: &str| path.ends_with("/ept").then(|| "Y\n".to_owned());
         let text = table("flags\t\t: fpu vmx\nflags\t\t: svm\n", read);
         for (what, here) in [

@@ -28,7 +28,7 @@ pub fn cpuinfo(linux: &str, cores: usize, processor: &Processor) -> String {
                 }
                 "siblings" | "cpu cores" => writeln!(text, "{key}: {cores}"),
                 "physical id" => writeln!(text, "{key}: 0"),
-                name => match processor.says(name) {
+                name => match processor.value(name) {
                     Some(own) => writeln!(text, "{key}: {own}"),
                     None => writeln!(text, "{line}"),
                 },

@@ -27,7 +27,7 @@ impl Processor {
     }
 
     /// The value of a line, where CPUID decides it.
-    pub fn says(&self, line: &str) -> Option<String> {
+    pub fn value(&self, line: &str) -> Option<String> {
         if !self.is_known() {
             return None;
         }
@@ -97,7 +97,7 @@ mod tests {
         name[..text.len()].copy_from_slice(text);
         let intel = processor(b"GenuineIntel", 0x000c_06f2, &name);
         let said = ["vendor_id", "cpu family", "model", "stepping", "model name"]
-            .map(|line| intel.says(line).expect("it decides that"));
+            .map(|line| intel.value(line).expect("it decides that"));
         assert_eq!(
             said,
             [
@@ -108,7 +108,7 @@ mod tests {
                 "Intel(R) Xeon(R) Processor"
             ]
         );
-        assert_eq!(intel.says("microcode"), None);
+        assert_eq!(intel.value("microcode"), None);
     }
 
     #[test]
@@ -131,8 +131,8 @@ mod tests {
     #[test]
     fn wrong_words_stay_one_line() {
         let wrong = processor(b"a\nb\0cdefghij", !0, &[b'\n'; 48]);
-        assert_eq!(wrong.says("vendor_id").as_deref(), Some("ab"));
-        assert_eq!(wrong.says("model name").as_deref(), Some(""));
+        assert_eq!(wrong.value("vendor_id").as_deref(), Some("ab"));
+        assert_eq!(wrong.value("model name").as_deref(), Some(""));
     }
 
     #[test]
@@ -141,6 +141,6 @@ mod tests {
             features: [0; 5],
             identity: [0; 8],
         };
-        assert_eq!(silent.says("vendor_id"), None);
+        assert_eq!(silent.value("vendor_id"), None);
     }
 }
