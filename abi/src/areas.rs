@@ -8,9 +8,13 @@
 use crate::map::{self, PAGE, PAGE_2M};
 use crate::stack::size_bytes;
 
-/// Pages between the areas of a rank and those of the next. It is odd: the areas of 2^n ranks differ by 2^n pages, up to the 512 of
-/// 2 MiB, which are more than there can be ranks.
+/// Pages between the areas of a rank and those of the next. It is odd, so no two of 2^n adjacent ranks have the same remainder by 2^n
+/// pages, up to the 512 of 2 MiB, which are more than there can be ranks.
 const PAGES: u64 = 69;
+
+/// Entries of the smallest TLB that QEMU emulates (CPU_TLB_DYN_MIN_BITS, include/exec/cpu-defs.h); a page has that of its number's
+/// low bits.
+const FEWEST_ENTRIES: u64 = 64;
 
 /// Bytes by which the areas of `rank` are moved: whole pages, less than 2 MiB, for rank 0 none.
 #[must_use]
@@ -68,12 +72,37 @@ pub const fn phase(stack_end: u64) -> u64 {
     stack_end.wrapping_sub(map::STACK_TOP)
 }
 
+/// Whether copying from one of these addresses upwards to the other, in the memory of another rank, would have both in one entry of the
+/// smallest TLB, all the time or at some places of each page.
+#[must_use]
+pub const fn share_entries(to: u64, from: u64) -> bool {
+    let apart = to.wrapping_sub(from).wrapping_add(PAGE) % (FEWEST_ENTRIES * PAGE);
+    to >> map::SLOT_SHIFT != from >> map::SLOT_SHIFT && apart < 2 * PAGE
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::map::{MAX_RANKS, STACK_GAP, STACK_TOP, USER_BASE};
+    use crate::map::{MAX_RANKS, STACK_GAP, STACK_TOP, USER_BASE, remote};
 
-    /// A TLB of 256 entries is what QEMU begins with (CPU_TLB_DYN_DEFAULT_BITS, include/exec/cpu-defs.h).
+    #[test]
+    fn pages_share_an_entry_by_the_low_bits_of_their_numbers() {
+        let at = 0x40_1000;
+        for rank in [0, 1, 254] {
+            let there = remote(rank, at);
+            assert!(share_entries(at, there) && share_entries(there, at));
+            assert!(share_entries(at + 0xfff, there) && share_entries(at, there + 0xfff));
+            assert!(share_entries(at + 64 * PAGE, there) && share_entries(at, there + 640 * PAGE));
+            assert!(!share_entries(at + PAGE, there) && !share_entries(at + 32 * PAGE, there));
+            assert!(
+                !share_entries(at, there + 69 * PAGE) && !share_entries(at, there + 63 * PAGE - 1)
+            );
+        }
+        // What one rank copies to itself may overlap.
+        assert!(!share_entries(at, at + 8) && !share_entries(at, at + 64 * PAGE));
+    }
+
+    /// A TLB of 256 entries is what QEMU begins with (CPU_TLB_DYN_DEFAULT_BITS); those of 64 adjacent ranks differ in the smallest, too.
     #[test]
     fn no_two_ranks_have_their_areas_in_the_same_entries() {
         let mut taken = [false; 256];
@@ -81,6 +110,13 @@ mod tests {
             let entry = (stagger(rank) / PAGE % 256) as usize;
             assert!(!core::mem::replace(&mut taken[entry], true), "rank {rank}");
             assert!(stagger(rank) < PAGE_2M && stagger(rank).is_multiple_of(PAGE));
+            let adjacent = rank.saturating_sub(63)..rank;
+            let entry = |rank| stagger(rank) / PAGE % FEWEST_ENTRIES;
+            assert!(
+                adjacent
+                    .into_iter()
+                    .all(|other| entry(other) != entry(rank))
+            );
         }
     }
 

@@ -6,7 +6,7 @@
 enum { SMALL_BYTES = 64 << 10, LARGE_BYTES = 3 << 20, PLACES = 6 };
 #define SYMMETRIC ((char *)UINT64_C(0x2000000000))
 // What a small TLB looks at.
-#define ENTRY(address) ((uintptr_t)(address) / PAGE_BYTES % 256)
+#define ENTRY(address) ((uintptr_t)(address) / PAGE_BYTES % 64)
 
 static const char *const names[PLACES] = {"the heap", "what malloc has of it", "a mapping", "a mapping with large pages", "large memory of malloc", "the stack"};
 static char *_Atomic places[PLACES];
