@@ -26,6 +26,12 @@ fn ranks_reach_what_the_owner_lets_them() -> Result<()> {
     checks_passed(&run(&["-n", "2"], "access", &[]).run()?)
 }
 
+/// What one rank sends another had the same address in both, and was copied ten times slower for it (docs/adr/0048).
+#[test]
+fn areas_of_ranks_begin_elsewhere() -> Result<()> {
+    checks_passed(&run(&["-n", "2"], "areas", &[]).run()?)
+}
+
 /// The kernel looked twice, whether it is a fault still and then of which kind: memory that was mapped between the two was
 /// SEGV_ACCERR.
 #[test]

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod addr;
+pub mod areas;
 pub mod control;
 pub mod cores;
 pub mod errno;

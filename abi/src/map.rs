@@ -17,11 +17,11 @@
 //!   0000_0000_0001_0000  USER_BASE     lowest address a program may map
 //!   0000_0000_0040_0000                where static ET_EXEC programs are usually linked
 //!   0000_0010_0000_0000  PIE_BASE      position-independent programs (64 GiB)
-//!   (end of image)       brk heap, grows up, up to the next region
+//!   (end of image)       brk heap, grows up, up to the next region (areas.rs: of each rank behind another gap)
 //!        ...             mmap area, top down from below the stack and its gap; the program's interpreter first
 //!   0000_007f_ffef_f000  INFO_PAGE     the ranks of the job, and which live
 //!   0000_007f_fff0_0000  VDSO_AREA     vvar page, then the vDSO
-//!   0000_007f_ffe0_0000  STACK_TOP     the stack grows down from here
+//!   0000_007f_ffe0_0000  STACK_TOP     the stack grows down from here (areas.rs: of each rank from another page below)
 //!   0000_0080_0000_0000  USER_TOP
 //! ```
 
@@ -51,7 +51,7 @@ pub const MAX_RAM_RANGES: usize = 64;
 pub const USER_BASE: u64 = 0x1_0000;
 /// Load base of position-independent programs.
 pub const PIE_BASE: u64 = 0x10_0000_0000;
-/// First byte above the main thread's stack.
+/// First byte above the main thread's stack of rank 0, the highest.
 pub const STACK_TOP: u64 = 0x7f_ffe0_0000;
 /// Unmapped bytes kept between the mmap area and the lowest stack address.
 pub const STACK_GAP: u64 = 1 << 20;

@@ -92,21 +92,3 @@ pub fn size_bytes(limit_bytes: u64, partition_bytes: u64) -> u64 {
     let wanted = limit_bytes.min(partition_bytes / 8).max(SMALLEST_BYTES);
     wanted & !(map::PAGE - 1)
 }
-
-/// The stack's lowest address and its bytes; arguments as of [`size_bytes`].
-#[must_use]
-pub fn place(limit_bytes: u64, partition_bytes: u64) -> (u64, u64) {
-    let len_bytes = size_bytes(limit_bytes, partition_bytes);
-    let base = map::STACK_TOP.saturating_sub(len_bytes).max(map::USER_BASE);
-    (base, len_bytes.min(map::STACK_TOP - map::USER_BASE))
-}
-
-/// Where the mmap area ends, and with it what may be loaded: below the stack that begins at `base`.
-#[must_use]
-pub const fn images_top(base: u64) -> u64 {
-    base - if map::STACK_GAP < base {
-        map::STACK_GAP
-    } else {
-        base
-    }
-}

@@ -11,6 +11,7 @@ mod runs;
 mod tests;
 
 use abi::Errno;
+use abi::areas::{self, Areas};
 use abi::control::{HostOp, INTERPRETER, JobInfo, PROGRAM, RankInfo, RegionKind};
 use abi::cores::Cores;
 use abi::image::{HEAD_BYTES, Image, ImageError, PROT_EXEC, PROT_READ, PROT_WRITE, Segment};
@@ -65,8 +66,10 @@ pub fn load_again(qk: &mut impl Qk, job: &JobInfo, place: Place) -> Result<(), L
         .rank_info(rank)
         .map_err(|e| line!("its proxy did not describe it: {e}"))?;
     let mut loader = Loader { qk, rank, info };
-    let stack = loader.create_stack(place.partition.len_bytes)?;
-    let images = loader.read_images(stack)?;
+    let areas = Areas::of(rank as usize);
+    let stack = loader.create_stack(areas, place.partition.len_bytes)?;
+    let mmap_top = areas::mmap_top(stack.base);
+    let images = loader.read_images(stack, mmap_top)?;
     loader.load_segments(File::Program, &images.program)?;
     if let Some(interpreter) = &images.interpreter {
         loader.load_segments(File::Interpreter, interpreter)?;
@@ -80,7 +83,7 @@ pub fn load_again(qk: &mut impl Qk, job: &JobInfo, place: Place) -> Result<(), L
         cores: place.cores.words(),
         entry: images.interpreter.unwrap_or(images.program).entry,
         stack_pointer,
-        heap_start: images.program.span().1,
+        heap_start: areas.heap(images.program.span().1, mmap_top),
     };
     qk.rank_start(rank, start)
         .map_err(|e| line!("cannot start on {}: {e}", place.cores))
@@ -132,16 +135,15 @@ impl<Q: Qk> Loader<'_, Q> {
             .map_err(|e| line!("cannot protect its memory at {:#x}: {e}", place.base))
     }
 
-    fn create_stack(&mut self, partition_bytes: u64) -> Result<Range, Line> {
-        let (base, len_bytes) = abi::stack::place(self.info.stack_limit, partition_bytes);
+    fn create_stack(&mut self, areas: Areas, partition_bytes: u64) -> Result<Range, Line> {
+        let (base, len_bytes) = areas.stack(self.info.stack_limit, partition_bytes);
         let stack = Range { base, len_bytes };
         self.create(stack, PROT_READ | PROT_WRITE, RegionKind::Stack)?;
         Ok(stack)
     }
 
-    /// Reads the headers of the program and its interpreter.
-    fn read_images(&mut self, stack: Range) -> Result<Images, Line> {
-        let top = abi::stack::images_top(stack.base);
+    /// Reads the headers of the program and its interpreter, which lie below `top`.
+    fn read_images(&mut self, stack: Range, top: u64) -> Result<Images, Line> {
         let program = self.read_image(File::Program, stack, Image::parse)?;
         let (_, end) = program.span();
         if end > top {

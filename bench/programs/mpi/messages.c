@@ -1,11 +1,14 @@
 /* Two ranks exchange messages: what MPI takes from each for the shortest, for
- * 64 KiB, and to meet.
+ * 64 KiB, and to meet. Of 64 KiB there are two cases: what is sent is never
+ * written, and each rank has one buffer, allocated alike in both, that it
+ * sends what it got from.
  *
  *   messages [SAMPLES] [BATCH]
  *
  * Calls that the kernel refuses mark the first ping-pong for a trace of
  * calls.
  */
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -13,18 +16,28 @@
 
 enum { LONG_BYTES = 64 << 10 };
 
-static char out[LONG_BYTES], in[LONG_BYTES];
+static char out[LONG_BYTES], in[LONG_BYTES], *same;
 static int rank, other;
+
+static void exchange(char *from, char *to, int bytes)
+{
+	if (rank == 0) {
+		MPI_Send(from, bytes, MPI_BYTE, other, 1, MPI_COMM_WORLD);
+		MPI_Recv(to, bytes, MPI_BYTE, other, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	} else {
+		MPI_Recv(to, bytes, MPI_BYTE, other, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+		MPI_Send(from, bytes, MPI_BYTE, other, 1, MPI_COMM_WORLD);
+	}
+}
 
 static void ping_pong(int bytes)
 {
-	if (rank == 0) {
-		MPI_Send(out, bytes, MPI_BYTE, other, 1, MPI_COMM_WORLD);
-		MPI_Recv(in, bytes, MPI_BYTE, other, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-	} else {
-		MPI_Recv(in, bytes, MPI_BYTE, other, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-		MPI_Send(out, bytes, MPI_BYTE, other, 1, MPI_COMM_WORLD);
-	}
+	exchange(out, in, bytes);
+}
+
+static void ping_pong_same(int bytes)
+{
+	exchange(same, same, bytes);
 }
 
 static void allreduce(int bytes)
@@ -68,6 +81,13 @@ int main(int argc, char **argv)
 	measure("oneway_64k_ticks", ping_pong, LONG_BYTES, 2, samples, batch / 10 + 1);
 	for (int i = 0; i < LONG_BYTES; i++)
 		check(in[i] == 'a' + other, "a wrong message");
+	same = malloc(LONG_BYTES);
+	check(same != NULL, "no memory");
+	memset(same, 'a' + rank, LONG_BYTES);
+	measure("oneway_64k_same_ticks", ping_pong_same, LONG_BYTES, 2, samples, batch / 10 + 1);
+	for (int i = 0; i < LONG_BYTES; i++)
+		check(same[i] == 'a', "a wrong message");
+	free(same);
 	measure("barrier_ticks", barrier, 0, 1, samples, batch);
 	measure("allreduce_8b_ticks", allreduce, 8, 1, samples, batch);
 	if (rank == 0)

@@ -42,9 +42,10 @@ const PARTS: [&str; 17] = [
 const CROWDS: [&str; 3] = ["instant", "contended", "crowd"];
 const CROWDED: &str = "1600M";
 /// The programs of tests/programs/windows, with as many ranks, and for the race its time in ms and a seed.
-const WINDOWS: [(&str, &[&str], &[&str]); 14] = [
+const WINDOWS: [(&str, &[&str], &[&str]); 15] = [
     ("access", &["-n", "2"], &[]),
     ("appear", &["-n", "2"], &["3"]),
+    ("areas", &["-n", "2"], &[]),
     ("calls", &["-n", "2"], &[]),
     ("vectors", &["-n", "2"], &[]),
     ("early", &["-n", "4"], &[]),

@@ -11,7 +11,7 @@ mod text;
 
 use std::fmt::Write as _;
 
-use abi::map::{PAGE, STACK_TOP, in_window};
+use abi::map::{PAGE, in_window};
 pub use image::Image;
 use instruction::Instruction;
 use wire::rank::Crash;
@@ -79,6 +79,7 @@ pub fn report(
     image: Option<&Image>,
     memory: &dyn RankMemory,
     regions: &Regions,
+    stack_top: u64,
 ) -> String {
     let fault = Fault::of(crash);
     let instruction = Instruction::at(fault.register("rip"), memory);
@@ -86,7 +87,7 @@ pub fn report(
     if let Some((rank, addr)) = in_window(fault.addr) {
         let _ = write!(text, " (rank {rank}'s {addr:#x})");
     }
-    if let Some(why) = why(&fault, instruction.as_ref(), regions) {
+    if let Some(why) = why(&fault, instruction.as_ref(), regions, stack_top) {
         let _ = write!(text, ": {why}");
     }
     text.push('\n');
@@ -167,15 +168,20 @@ fn what(signo: i32) -> String {
 }
 
 /// What si_code adds (uapi/asm-generic/siginfo.h), and the exception behind it.
-fn why(fault: &Fault, instruction: Option<&Instruction>, regions: &Regions) -> Option<String> {
+fn why(
+    fault: &Fault,
+    instruction: Option<&Instruction>,
+    regions: &Regions,
+    stack_top: u64,
+) -> Option<String> {
     const KERNEL: i32 = 128;
     let text = match (fault.signo, fault.code) {
-        (libc::SIGSEGV, 2) if is_in_guard(fault, regions) => format!(
+        (libc::SIGSEGV, 2) if is_in_guard(fault, regions, stack_top) => format!(
             "stack overflow: {} in the guard page below a thread's stack: it needs a larger stack (ulimit -s, OMP_STACKSIZE, \
              pthread_attr_setstacksize) or less recursion",
             fault.access()
         ),
-        (libc::SIGSEGV, 1 | 2) if is_stack_overflow(fault, regions) => {
+        (libc::SIGSEGV, 1 | 2) if is_stack_overflow(fault, regions, stack_top) => {
             "stack overflow: it needs a larger limit (ulimit -s) or less recursion".into()
         }
         (libc::SIGSEGV, 1) if in_window(fault.addr).is_some() => {
@@ -222,11 +228,11 @@ fn protection(fault: &Fault, instruction: Option<&Instruction>) -> String {
 
 /// Whether the main thread ran out of stack: it touched what lies below the stack, near the stack pointer, and that is not in
 /// other memory: a thread's stack pointer may lie anywhere below.
-fn is_stack_overflow(fault: &Fault, regions: &Regions) -> bool {
-    let lowest = main_stack(regions);
+fn is_stack_overflow(fault: &Fault, regions: &Regions, stack_top: u64) -> bool {
+    let lowest = main_stack(regions, stack_top);
     let rsp = fault.register("rsp");
     fault.trap == vector::PAGE
-        && lowest < STACK_TOP
+        && lowest < stack_top
         && (rsp.saturating_sub(NEAR_BYTES)..lowest).contains(&fault.addr)
         && rsp < lowest + NEAR_BYTES
         && regions.at(rsp).is_none_or(|region| region.start >= lowest)
@@ -234,22 +240,22 @@ fn is_stack_overflow(fault: &Fault, regions: &Regions) -> bool {
 
 /// Whether another thread ran out of stack: it touched what is reserved, not accessible, and lies just below the memory that its
 /// stack pointer is at the beginning of.
-fn is_in_guard(fault: &Fault, regions: &Regions) -> bool {
+fn is_in_guard(fault: &Fault, regions: &Regions, stack_top: u64) -> bool {
     let above = regions.iter().find(|region| region.start > fault.addr);
     let rsp = fault.register("rsp");
     fault.trap == vector::PAGE
         && regions.at(fault.addr).is_none()
         && above.is_some_and(|stack| {
             stack.write
-                && stack.start != main_stack(regions)
+                && stack.start != main_stack(regions, stack_top)
                 && stack.start - fault.addr <= NEAR_BYTES
                 && stack.start.abs_diff(rsp) <= NEAR_BYTES
         })
 }
 
-/// The lowest address of the main thread's stack, which is mapped in pieces, of which the last ends at the top.
-fn main_stack(regions: &Regions) -> u64 {
-    let mut lowest = STACK_TOP;
+/// The lowest address of the main thread's stack, which is mapped in pieces, of which the last ends at `stack_top`.
+fn main_stack(regions: &Regions, stack_top: u64) -> u64 {
+    let mut lowest = stack_top;
     while let Some(below) = regions.at(lowest - PAGE).filter(|region| region.write) {
         lowest = below.start;
     }

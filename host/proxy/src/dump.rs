@@ -25,7 +25,7 @@ use crate::halt::Shown;
 use crate::memory::Memory;
 use crate::rank::Rank;
 use crate::special::content;
-use crate::special::regions::Lines;
+use crate::special::regions::{Lines, Named};
 
 use file::{Core, Cut};
 use notes::{Mapped, Process, Thread};
@@ -96,9 +96,8 @@ fn fill(rank: &Rank, mut core: Core, path: &Path) -> String {
     let process = process(rank);
     let notes = notes::all(&process, &threads(rank));
     let memory = rank.memory();
-    let heap_start = rank.words().area.node.heap_start.load();
     let left_out = rank.dump().left_out();
-    let mut segments = segments::all(&memory, heap_start, &left_out);
+    let mut segments = segments::all(&memory, Named::of(rank.words()), &left_out);
     segments.truncate(MOST_SEGMENTS);
     let written = write_all(&mut core, &notes, &memory, &segments);
     let finished = core.finish();
@@ -193,12 +192,12 @@ fn process(rank: &Rank) -> Process {
         arguments: arguments.join(&b' '),
         siginfo,
         auxv: content::auxv(rank, rank).unwrap_or_default(),
-        files: files(&rank.memory(), rank.words().area.node.heap_start.load()),
+        files: files(&rank.memory(), Named::of(rank.words())),
     }
 }
 
-fn files(memory: &Memory, heap_start: u64) -> Vec<Mapped> {
-    let lines = Lines::of(memory, heap_start);
+fn files(memory: &Memory, named: Named) -> Vec<Mapped> {
+    let lines = Lines::of(memory, named);
     let mapped = lines.iter().filter_map(|line| {
         let (file, offset) = line.file?;
         Some(Mapped {

@@ -31,6 +31,7 @@ pub fn if_over(rank: &Rank) {
                     image.as_ref(),
                     &*memory,
                     memory.regions(),
+                    rank.words().areas().stack_top(),
                 );
                 print(rank, &report);
             }

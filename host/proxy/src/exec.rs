@@ -13,9 +13,10 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::Ordering;
 
 use abi::Errno;
+use abi::areas;
 use abi::image::Image;
-use abi::map::{PAGE, STACK_TOP};
-use abi::stack::{self, AUX_PAIRS, Contents, Plan};
+use abi::map::PAGE;
+use abi::stack::{AUX_PAIRS, Contents, Plan};
 use rustix::fs::{Access, FileType, Mode, OFlags, access, fstat, open};
 use rustix::io::{self, fcntl_getfd};
 use rustix::thread::{NanosleepRelativeResult, Timespec, nanosleep};
@@ -214,8 +215,9 @@ fn load(
         NoProgram::Read(error) => linux(error),
     })?;
     let partition = rank.words().area.node.partition[1].load();
-    let (base, stack_bytes) = stack::place(stack_limit, partition);
-    let top = stack::images_top(base);
+    let areas = rank.words().areas();
+    let (base, stack_bytes) = areas.stack(stack_limit, partition);
+    let top = areas::mmap_top(base);
     let image = read_image(&file, Image::parse).map_err(unloadable(Errno::ENOEXEC))?;
     let mut images = vec![image];
     let mut interpreter = None;
@@ -243,7 +245,7 @@ fn load(
         strings_bytes: program.strings_bytes(),
         aux_pairs: AUX_PAIRS as u64,
     };
-    Plan::new(STACK_TOP, stack_bytes, contents)?;
+    Plan::new(areas.stack_top(), stack_bytes, contents)?;
     fits(&images, top, stack_bytes, partition)?;
     Ok(program)
 }

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use abi::Errno;
 use abi::control::{HostOp, INTERPRETER, PROGRAM};
 use abi::halt::Halt;
-use abi::map::{STACK_TOP, USER_TOP};
+use abi::map::USER_TOP;
 
 use wire::ship::Request;
 
@@ -101,7 +101,8 @@ fn load_image(rank: &Rank, file: &OwnedFd, args: &[u64; 6]) -> Result<i64, Errno
     let [addr, len_bytes, offset, ..] = *args;
     let read = read_file(file.as_fd(), addr, len_bytes, offset)?;
     // Headers are read through the stack, where nothing of a file stays.
-    if rank.memory().regions().alike_until(addr) != STACK_TOP {
+    let stack_top = rank.words().areas().stack_top();
+    if rank.memory().regions().alike_until(addr) != stack_top {
         place(rank, file.as_fd(), addr, read as u64, offset)?;
     }
     Ok(read)

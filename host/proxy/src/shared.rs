@@ -6,6 +6,7 @@
 use std::os::fd::AsFd;
 use std::ptr::null_mut;
 
+use abi::areas::Areas;
 use rustix::io;
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 use wire::layout::Layout;
@@ -27,6 +28,7 @@ pub struct RankWords {
     pub log: &'static RegionLog,
     /// The node's directory of shared files.
     pub objects: &'static Directory,
+    number: usize,
 }
 
 impl RankWords {
@@ -46,7 +48,13 @@ impl RankWords {
             threads: map_shared(&ram, ram_layout, comm_gpa + layout.threads(rank) as u64)?,
             log: map_shared(&ram, ram_layout, comm_gpa + layout.region_log(rank) as u64)?,
             objects: map_shared(&ram, ram_layout, comm_gpa + layout.objects as u64)?,
+            number: rank,
         })
+    }
+
+    /// Where its heap, its stack and its mmap area lie.
+    pub fn areas(&self) -> Areas {
+        Areas::of(self.number)
     }
 }
 

@@ -2,6 +2,8 @@
 
 extern crate std;
 
+mod areas;
+
 use std::string::{String, ToString};
 use std::vec::Vec;
 use std::{format, vec};
@@ -27,9 +29,9 @@ fn typical() -> Fake {
     )
 }
 
-fn load_into(fake: &mut Fake) -> Result<(), String> {
+fn load_into(fake: &mut Fake, rank: u32) -> Result<(), String> {
     let place = Place {
-        rank: 0,
+        rank,
         partition: fake.memory[0],
         cores: Cores { first: 3, count: 2 },
     };
@@ -38,12 +40,12 @@ fn load_into(fake: &mut Fake) -> Result<(), String> {
 }
 
 fn loaded(mut fake: Fake) -> Rank {
-    load_into(&mut fake).expect("a sound program");
+    load_into(&mut fake, 0).expect("a sound program");
     fake.ranks.remove(&0).expect("the rank")
 }
 
 fn refusal(mut fake: Fake) -> String {
-    let why = load_into(&mut fake).expect_err("must be refused");
+    let why = load_into(&mut fake, 0).expect_err("must be refused");
     assert!(fake.ranks.values().all(|rank| rank.started.is_none()));
     why
 }
@@ -346,7 +348,7 @@ fn what_does_not_fit_is_refused() {
 #[test]
 fn every_mishap_ends_in_one_line() {
     let mut sound = dynamic();
-    load_into(&mut sound).expect("a sound program");
+    load_into(&mut sound, 0).expect("a sound program");
     for call in 0..sound.calls {
         let mut fake = dynamic();
         fake.mishaps.insert(call, Err(Errno::EIO));
@@ -355,7 +357,7 @@ fn every_mishap_ends_in_one_line() {
         for nonsense in [0, 1, 100, u64::MAX] {
             let mut fake = dynamic();
             fake.mishaps.insert(call, Ok(nonsense));
-            if let Err(why) = load_into(&mut fake) {
+            if let Err(why) = load_into(&mut fake, 0) {
                 assert!(!why.is_empty() && !why.contains('\n'));
             }
         }
@@ -384,7 +386,7 @@ proptest::proptest! {
         if !keep[2] {
             fake.strings = strings;
         }
-        let result = load_into(&mut fake);
+        let result = load_into(&mut fake, 0);
         let started = fake.ranks.get(&0).is_some_and(|rank| rank.started.is_some());
         proptest::prop_assert_eq!(result.is_ok(), started, "{}", format!("{result:?}"));
     }

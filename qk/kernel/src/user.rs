@@ -1,6 +1,7 @@
 //! Arguments that are pointers: an address from a program is a claim, and reading or writing through it can fail.
 
 use abi::Errno;
+use abi::areas::share_entries;
 use abi::syscall::operand::Reader;
 use hal::addr::User;
 
@@ -14,6 +15,8 @@ pub const SIGSET_BYTES: u64 = 8;
 const FAULT_WORK: u32 = 400;
 /// Bytes that are copied between two preemption points: an iteration for each eight, which an emulator counts as an instruction.
 const PIECE_BYTES: u64 = 64 << 10;
+/// Bytes that are copied by a buffer at a time: a small part of a kernel stack.
+const BUFFER_BYTES: usize = 1 << 10;
 
 /// `len_bytes` at `addr`, if a program's pointer can be that.
 ///
@@ -181,7 +184,41 @@ pub fn sigset_size(len_bytes: u64) -> Result<(), Errno> {
 }
 
 /// Copies between two places of the program; returns how much of it could be.
+#[inline]
 pub fn copy_between(to: u64, from: u64, len_bytes: u64) -> u64 {
+    match share_entries(to, from) {
+        true => copy_by_buffer(to, from, len_bytes),
+        false => copy_directly(to, from, len_bytes),
+    }
+}
+
+/// The same through memory of the kernel: at such addresses an emulator's TLB would miss with each load and each store.
+#[inline(never)]
+fn copy_by_buffer(to: u64, from: u64, len_bytes: u64) -> u64 {
+    let mut buffer = [0; BUFFER_BYTES];
+    let mut done = 0;
+    while done < len_bytes {
+        let piece = (BUFFER_BYTES as u64).min(len_bytes - done);
+        preempt::point(piece as u32 / 4);
+        let (Ok(to), Ok(from)) = (user(to + done, piece), user(from + done, piece)) else {
+            break;
+        };
+        let bytes = &mut buffer[..piece as usize];
+        let copied = match hal::user::copy_in(bytes, from) {
+            Ok(()) => hal::user::copy_out(to, bytes).map(|()| piece),
+            Err(fault) => Err(fault),
+        };
+        // What can be copied of a piece that faults, to the byte.
+        let copied = copied.unwrap_or_else(|_| hal::user::copy_between(to, from, piece));
+        done += copied;
+        if copied < piece {
+            break;
+        }
+    }
+    done
+}
+
+fn copy_directly(to: u64, from: u64, len_bytes: u64) -> u64 {
     let mut done = 0;
     while done < len_bytes {
         let piece = PIECE_BYTES.min(len_bytes - done);

@@ -17,13 +17,24 @@ struct held {
 };
 static struct held held[HELD];
 
+// Each rank's heap begins elsewhere. Of one that is not there, and in a child, where one's own does.
+static uint64_t heap_of(unsigned rank)
+{
+    volatile uint64_t start = (uint64_t)heap;
+    guarded = 1;
+    if (sigsetjmp(back, 0) == 0)
+        start = *(volatile uint64_t *)window(rank, (uint64_t)&heap);
+    guarded = 0;
+    return start;
+}
+
 static struct held any_page(void)
 {
     // Half of the time of a rank that has another core.
     unsigned rank = next(2) ? (own + ranks / 2) % ranks : (unsigned)next(ranks);
     switch (next(8)) {
     case 0: return (struct held){rank, FILES + PAGE * next(FILE_PAGES)};
-    case 1: return (struct held){rank, (uint64_t)heap + PAGE * next(HEAP_PAGES)};
+    case 1: return (struct held){rank, heap_of(rank) + PAGE * next(HEAP_PAGES)};
     case 2: return (struct held){rank, table_at(next(MOST_TABLES)) + PAGE * next(TABLE_PAGES)};
     case 3: return (struct held){rank, LARGE + PAGE * next(LARGE_PAGES)};
     default: return (struct held){rank, ARENA + PAGE * next(ARENA_PAGES)};

@@ -56,6 +56,7 @@ pub const CLAIMS: &[Claim] = &[
     claim("pingpong_8b_ratio", "8 B one way, Open MPI and MPICH", Most, &["openmpi_8b_us", "mpich_8b_us"]).at_most(1.0),
     claim("oneway_64k_ratio", "64 KiB one way, Open MPI and MPICH", Most, &["openmpi_64k_us", "mpich_64k_us"]),
     claim("mpi_oneway_64k_ratio", "64 KiB one way, Open MPI", Most, &["openmpi_64k_us"]).at_most(0.5),
+    claim("mpi_oneway_64k_same_ratio", "the same between buffers allocated alike, Open MPI", Most, &["openmpi_64k_same_us"]).at_most(0.6),
     claim("barrier_2_ratio", "barrier of two ranks, Open MPI and MPICH", Most, &["openmpi_barrier_us", "mpich_barrier_us"]),
     claim("allreduce_8b_ratio", "allreduce of 8 B, Open MPI and MPICH", Most, &["openmpi_allreduce_us", "mpich_allreduce_us"]),
     claim("mpi_init_s_ratio", "MPI_Init to MPI_Finalize, Open MPI and MPICH", Most, &["openmpi_init_ms", "mpich_init_ms"]).at_most(1.5),

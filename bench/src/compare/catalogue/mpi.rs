@@ -35,6 +35,7 @@ pub const MESSAGES_OPEN_MPI: Job = Job {
     rows: &[
         lower("openmpi_8b_us", "Open MPI, 8 B one way", "pingpong_8b_ticks", TicksAsUs, "mpi"),
         lower("openmpi_64k_us", "Open MPI, 64 KiB one way", "oneway_64k_ticks", TicksAsUs, "mpi"),
+        lower("openmpi_64k_same_us", "Open MPI, 64 KiB one way, buffers allocated alike", "oneway_64k_same_ticks", TicksAsUs, "mpi"),
         lower("openmpi_barrier_us", "Open MPI, barrier", "barrier_ticks", TicksAsUs, "mpi"),
         lower("openmpi_allreduce_us", "Open MPI, allreduce of 8 B", "allreduce_8b_ticks", TicksAsUs, "mpi"),
     ],
@@ -48,6 +49,7 @@ pub const MESSAGES_MPICH: Job = Job {
     rows: &[
         lower("mpich_8b_us", "MPICH, 8 B one way", "pingpong_8b_ticks", TicksAsUs, "mpi"),
         lower("mpich_64k_us", "MPICH, 64 KiB one way", "oneway_64k_ticks", TicksAsUs, "mpi"),
+        lower("mpich_64k_same_us", "MPICH, 64 KiB one way, buffers allocated alike", "oneway_64k_same_ticks", TicksAsUs, "mpi"),
         lower("mpich_barrier_us", "MPICH, barrier", "barrier_ticks", TicksAsUs, "mpi"),
         lower("mpich_allreduce_us", "MPICH, allreduce of 8 B", "allreduce_8b_ticks", TicksAsUs, "mpi"),
     ],

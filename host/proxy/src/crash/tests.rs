@@ -2,6 +2,7 @@
 
 use super::text::printable;
 use abi::Errno;
+use abi::map::STACK_TOP;
 
 use super::*;
 
@@ -30,6 +31,7 @@ fn report_of(crash: &Crash, code: &'static [u8], regions: &Regions) -> String {
         None,
         &Code(0x20_1000 - code.len() as u64, code),
         regions,
+        STACK_TOP,
     )
 }
 

@@ -10,7 +10,7 @@ use abi::map::{PAGE, VDSO_AREA};
 
 use crate::dump::file::{Core, Cut};
 use crate::memory::{Memory, RankMemory};
-use crate::special::regions::{Line, Lines};
+use crate::special::regions::{Line, Lines, Named};
 
 /// Copied at once.
 const CHUNK: usize = 64 << 10;
@@ -30,8 +30,8 @@ pub struct Segment {
 }
 
 /// All of them, without what lies in `left_out`.
-pub fn all(memory: &Memory, heap_start: u64, left_out: &[(u64, u64)]) -> Vec<Segment> {
-    let lines = Lines::of(memory, heap_start);
+pub fn all(memory: &Memory, named: Named, left_out: &[(u64, u64)]) -> Vec<Segment> {
+    let lines = Lines::of(memory, named);
     // The clock page is the node's.
     let lines = lines.iter().filter(|line| line.start != VDSO_AREA);
     let mut segments = Vec::new();

@@ -6,7 +6,7 @@ use zerocopy::IntoBytes;
 use super::limits;
 use super::machine::{self, Processor};
 use super::place::{Place, Whose};
-use super::regions::{self, Lines};
+use super::regions::{self, Lines, Named};
 use super::sizes::Sizes;
 use crate::Program;
 use crate::memory::RankMemory;
@@ -117,7 +117,7 @@ impl File {
     pub fn text(self, rank: &Rank, thread: Option<u32>) -> Vec<u8> {
         let sizes = Sizes::of(rank);
         let node = &rank.words().area.node;
-        let heap = node.heap_start.load();
+        let named = Named::of(rank.words());
         let node_cores = rank.link().cores();
         let own = |name: &str| match thread {
             Some(tid) => format!("/proc/self/task/{tid}/{name}"),
@@ -125,9 +125,9 @@ impl File {
         };
         let linux = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         let text = match self {
-            File::Maps => return regions::maps(&Lines::of(&rank.memory(), heap)),
-            File::Smaps => return regions::smaps(&Lines::of(&rank.memory(), heap)),
-            File::NumaMaps => return regions::numa_maps(&Lines::of(&rank.memory(), heap)),
+            File::Maps => return regions::maps(&Lines::of(&rank.memory(), named)),
+            File::Smaps => return regions::smaps(&Lines::of(&rank.memory(), named)),
+            File::NumaMaps => return regions::numa_maps(&Lines::of(&rank.memory(), named)),
             File::SmapsRollup => regions::rollup(rank.memory().regions()),
             File::Statm => sizes.statm(),
             File::Status => sizes.status(&linux(&own("status")), cores(rank)),

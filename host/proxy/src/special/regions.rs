@@ -5,11 +5,12 @@
 use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
 
-use abi::map::{PAGE, STACK_TOP, VDSO_AREA};
+use abi::map::{PAGE, VDSO_AREA};
 
 use crate::files::{File, Files};
 use crate::memory::Memory;
 use crate::regions::Regions;
+use crate::shared::RankWords;
 
 /// Where the vDSO begins: behind the clock page.
 const VDSO: u64 = VDSO_AREA + PAGE;
@@ -25,17 +26,37 @@ pub struct Line<'a> {
     /// What is stored there reaches a file.
     pub shared: bool,
     heap: bool,
+    stack: bool,
     /// The file, and the offset in it.
     pub file: Option<(&'a File, u64)>,
+}
+
+/// Where the areas are that have names.
+#[derive(Clone, Copy)]
+pub struct Named {
+    /// First byte of the heap.
+    pub heap_start: u64,
+    /// End of the main thread's stack.
+    pub stack_top: u64,
+}
+
+impl Named {
+    /// Those of the program that `words` are of.
+    pub fn of(words: &RankWords) -> Named {
+        Named {
+            heap_start: words.area.node.heap_start.load(),
+            stack_top: words.areas().stack_top(),
+        }
+    }
 }
 
 /// The lines of a rank's memory.
 pub struct Lines<'a>(Vec<Line<'a>>);
 
 impl<'a> Lines<'a> {
-    /// Those of `memory`, in which the heap begins at `heap_start`.
-    pub fn of(memory: &'a Memory, heap_start: u64) -> Lines<'a> {
-        Lines::new(memory.regions(), &memory.files, heap_start)
+    /// Those of `memory`.
+    pub fn of(memory: &'a Memory, named: Named) -> Lines<'a> {
+        Lines::new(memory.regions(), &memory.files, named)
     }
 
     /// In the order of their addresses.
@@ -43,7 +64,11 @@ impl<'a> Lines<'a> {
         self.0.iter()
     }
 
-    fn new(regions: &Regions, files: &'a Files, heap_start: u64) -> Lines<'a> {
+    fn new(regions: &Regions, files: &'a Files, named: Named) -> Lines<'a> {
+        let Named {
+            heap_start,
+            stack_top,
+        } = named;
         let mut lines = Vec::new();
         let (mut start, mut heap_end) = (0, heap_start);
         for region in regions.iter() {
@@ -65,6 +90,7 @@ impl<'a> Lines<'a> {
                     access: region.access(),
                     shared: region.shared,
                     heap,
+                    stack: end == stack_top,
                     file,
                 });
                 start = end;
@@ -111,11 +137,11 @@ impl Line<'_> {
                 (place, file.path.as_bytes())
             }
             None => {
-                let name: &[u8] = match (start, end) {
+                let name: &[u8] = match start {
                     _ if self.heap => b"[heap]",
-                    (_, STACK_TOP) => b"[stack]",
-                    (VDSO_AREA, _) => b"[vvar]",
-                    (VDSO, _) => b"[vdso]",
+                    _ if self.stack => b"[stack]",
+                    VDSO_AREA => b"[vvar]",
+                    VDSO => b"[vdso]",
                     _ => b"",
                 };
                 ("00000000 00:00 0".into(), name)
@@ -141,7 +167,7 @@ impl Line<'_> {
         match self.file {
             Some((file, _)) => line.extend([b" file=", file.path.as_bytes()].concat()),
             None if self.heap => line.extend(b" heap"),
-            None if self.end == STACK_TOP => line.extend(b" stack"),
+            None if self.stack => line.extend(b" stack"),
             None => {}
         }
         let counts = format!(" anon={pages} dirty={pages} N0={pages} kernelpagesize_kB={kib}\n");
@@ -204,8 +230,17 @@ fn amount(text: &mut String, name: &str, bytes: u64) {
 mod tests {
     use std::os::fd::AsFd;
 
+    use abi::map::STACK_TOP;
+
     use super::*;
     use crate::regions::Region;
+
+    fn named(heap_start: u64) -> Named {
+        Named {
+            heap_start,
+            stack_top: STACK_TOP,
+        }
+    }
 
     fn regions() -> Regions {
         let mut regions = Regions::default();
@@ -258,8 +293,8 @@ mod tests {
         let passwd = std::fs::File::open("/etc/passwd").expect("readable");
         let number = files.number(passwd.as_fd()).expect("a number");
         files.place(0x50_1000, 0x50_3000, number, 0x7000);
-        let text =
-            String::from_utf8(maps(&Lines::new(&regions, &files, 0x50_3000))).expect("ASCII");
+        let text = String::from_utf8(maps(&Lines::new(&regions, &files, named(0x50_3000))))
+            .expect("ASCII");
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines.len(), 6);
         assert_eq!(lines[4], "00600000-00601000 r--s 00000000 00:00 0 ");
@@ -278,7 +313,7 @@ mod tests {
     fn all_is_in_memory() {
         let files = Files::default();
         let regions = regions();
-        let lines = Lines::new(&regions, &files, 0x40_0000);
+        let lines = Lines::new(&regions, &files, named(0x40_0000));
         let text = String::from_utf8(smaps(&lines)).expect("ASCII");
         assert_eq!(text.matches("Rss: ").count(), 2);
         assert!(text.contains("Private_Dirty:         8 kB\n"), "{text}");

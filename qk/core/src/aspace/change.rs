@@ -129,6 +129,7 @@ impl<M: Machine> Aspace<M> {
         self.unmap(Va(USER_BASE).until(Va(USER_TOP)))?;
         self.heap = (Va(0), Va(0));
         self.mmap_top = Va(STACK_TOP);
+        self.phase = 0;
         self.new_flags = RegionFlags::empty();
         self.writable_code = false;
         self.text_ends = TextEnds::NONE;

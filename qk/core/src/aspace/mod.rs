@@ -73,6 +73,7 @@ use crate::paging::{self, MapOptions, Tables};
 use crate::regions::{Backing, Prot, Region, RegionFlags, Regions};
 use abi::Errno;
 use abi::addr::{Phys, PhysRange, Va, VaRange};
+use abi::areas;
 use abi::map::{STACK_TOP, USER_BASE, USER_TOP};
 use alloc::vec::Vec;
 use leases::Leases;
@@ -100,6 +101,8 @@ pub struct Aspace<M: Machine> {
     heap: (Va, Va),
     /// Where the mmap area ends: below the stack and its gap.
     mmap_top: Va,
+    /// Of large mappings in it ([`Bounds::phase`]).
+    phase: u64,
     /// What each new region has besides: LOCKED after mlockall(MCL_FUTURE).
     new_flags: RegionFlags,
     /// Some page was both writable and executable.
@@ -165,6 +168,7 @@ impl<M: Machine> Aspace<M> {
             leases: Leases::NONE,
             heap: (Va(0), Va(0)),
             mmap_top: Va(STACK_TOP),
+            phase: 0,
             new_flags: RegionFlags::empty(),
             writable_code: false,
             text_ends: TextEnds::NONE,
@@ -193,15 +197,17 @@ impl<M: Machine> Aspace<M> {
         Bounds {
             low: Va(USER_BASE),
             mmap_top: self.mmap_top,
+            phase: self.phase,
             top: Va(USER_TOP),
             max_page: self.machine.largest_page(),
             new_flags: self.new_flags,
         }
     }
 
-    /// Ends the mmap area, below the stack.
-    pub fn set_mmap_top(&mut self, top: Va) {
-        self.mmap_top = top;
+    /// Ends the mmap area, below `stack`.
+    pub fn set_mmap_area(&mut self, stack: VaRange) {
+        self.mmap_top = Va(areas::mmap_top(stack.start.0));
+        self.phase = areas::phase(stack.end.0);
     }
 
     /// The break; `max_bytes` is the limit on it.

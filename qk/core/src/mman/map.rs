@@ -238,7 +238,12 @@ fn place(args: &MmapArgs, len_bytes: u64, regions: &Regions, bounds: &Bounds) ->
         0 => bounds.area(),
         _ => LOW_32BIT,
     };
-    find_hole(regions, len_bytes, 0, max, area).ok_or(Errno::ENOMEM)
+    // What files hold lies in frames of others: at another phase it has no large page.
+    let phase = match args.flags & flag::ANONYMOUS {
+        0 => 0,
+        _ => bounds.phase,
+    };
+    find_hole(regions, len_bytes, phase, max, area).ok_or(Errno::ENOMEM)
 }
 
 /// Whether `range` reaches into what is kept free below the stack; Linux keeps it from hints, too (stack_guard_gap in
@@ -259,13 +264,13 @@ fn check_fixed(addr: Va, len_bytes: u64, bounds: &Bounds) -> Result<(), Errno> {
     }
 }
 
-/// A hole from the top down, at `lead` bytes above a multiple of the largest page that fits in the
+/// A hole from the top down, at `phase` bytes above a multiple of the largest page that fits in the
 /// length: memory that can have large pages should, and a moved mapping must keep its alignment to
 /// keep them. Falls back to smaller alignments when addresses are short.
 pub(super) fn find_hole(
     regions: &Regions,
     len_bytes: u64,
-    lead: u64,
+    phase: u64,
     max: PageSize,
     area: VaRange,
 ) -> Option<Va> {
@@ -273,10 +278,5 @@ pub(super) fn find_hole(
     // BOUND: the sizes of pages.
     sizes
         .filter(|size| *size <= max && size.bytes() <= len_bytes)
-        .find_map(|size| {
-            let lead = lead & size.mask();
-            regions
-                .find_hole(len_bytes.checked_add(lead)?, size.bytes(), area)
-                .map(|start| start + lead)
-        })
+        .find_map(|size| regions.find_hole(len_bytes, size.bytes(), phase, area))
 }

@@ -35,6 +35,8 @@ pub struct Bounds {
     pub mmap_top: Va,
     /// End of user memory (`abi::map::USER_TOP`): Linux's TASK_SIZE.
     pub top: Va,
+    /// How far above a multiple of a large page memory begins that may have some (`abi::areas::phase`).
+    pub phase: u64,
     /// The largest page the machine and the partition allow.
     pub max_page: PageSize,
     /// What each new region has besides.

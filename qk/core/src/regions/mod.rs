@@ -239,11 +239,11 @@ impl Regions {
         }
     }
 
-    /// The highest aligned start of `len_bytes` unmapped bytes in `area`. `align` is a power
-    /// of two, at least a page.
-    pub fn find_hole(&self, len_bytes: u64, align: u64, area: VaRange) -> Option<Va> {
+    /// The highest start of `len_bytes` unmapped bytes in `area` that lies `phase` bytes above a multiple of `align`, a
+    /// power of two, at least a page. `phase` is a multiple of a page, modulo 2^64.
+    pub fn find_hole(&self, len_bytes: u64, align: u64, phase: u64, area: VaRange) -> Option<Va> {
         self.list
-            .hole(len_bytes, area, |hole| fit(len_bytes, align, hole))
+            .hole(len_bytes, area, |hole| fit(len_bytes, align, phase, hole))
     }
 
     /// Room for a change that adds `extra` regions, and storage for it: `chunks` chunks.
@@ -365,8 +365,10 @@ fn check_range(range: VaRange) -> Result<(), RegionError> {
     }
 }
 
-/// The highest aligned start in `hole` that leaves room for `len_bytes`.
-fn fit(len_bytes: u64, align: u64, hole: VaRange) -> Option<Va> {
-    let start = hole.end.checked_sub(len_bytes)?.align_down(align);
-    (start >= hole.start).then_some(start)
+/// The highest start in `hole` with that remainder that leaves room for `len_bytes`.
+fn fit(len_bytes: u64, align: u64, phase: u64, hole: VaRange) -> Option<Va> {
+    let highest = hole.end.checked_sub(len_bytes)?;
+    let room = highest.0.checked_sub(hole.start.0)?;
+    let above = highest.0.wrapping_sub(phase) & (align - 1);
+    (above <= room).then(|| highest.before(above))
 }

@@ -123,7 +123,7 @@ fn holes_are_found_from_the_top() {
     r.insert(anon(90, 110, rw())).unwrap();
     r.insert(anon(70, 80, rw())).unwrap();
     let hole = |len: u64, align: u64, low: u64| {
-        r.find_hole(len * P, align * P, pages(low, 100))
+        r.find_hole(len * P, align * P, 0, pages(low, 100))
             .map(|a| a.0 / P)
     };
     assert_eq!(hole(10, 1, 0), Some(80));
@@ -134,8 +134,8 @@ fn holes_are_found_from_the_top() {
     assert_eq!(hole(10, 1, 60), Some(80));
     assert_eq!(hole(70, 1, 0), Some(0));
     assert_eq!(hole(71, 1, 0), None);
-    assert_eq!(r.find_hole(P, P, pages(92, 100)), None);
-    assert_eq!(r.find_hole(u64::MAX - P + 1, P, pages(0, 100)), None);
+    assert_eq!(r.find_hole(P, P, 0, pages(92, 100)), None);
+    assert_eq!(r.find_hole(u64::MAX - P + 1, P, 0, pages(0, 100)), None);
 }
 
 #[derive(Clone, Debug)]
@@ -144,7 +144,7 @@ enum Op {
     Remove(u64, u64),
     Protect(u64, u64, u8),
     Move(u64, u64, u64),
-    Hole(u64, u32, u64, u64),
+    Hole(u64, u32, u64, u64, u64),
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -154,7 +154,8 @@ fn op() -> impl Strategy<Value = Op> {
         2 => (0..N, 1..20u64).prop_map(|(s, n)| Op::Remove(s, n)),
         3 => (0..N, 1..30u64, 0..4u8).prop_map(|(s, n, p)| Op::Protect(s, n, p)),
         2 => (0..N, 1..10u64, 0..N).prop_map(|(s, n, t)| Op::Move(s, n, t)),
-        1 => (1..20u64, 0..5u32, 0..N, 0..100u64).prop_map(|(n, a, l, h)| Op::Hole(n, a, l, h)),
+        1 => (1..20u64, 0..5u32, 0..40u64, 0..N, 0..100u64)
+            .prop_map(|(n, a, phase, l, h)| Op::Hole(n, a, phase, l, h)),
     ]
 }
 
@@ -208,13 +209,15 @@ fn apply(r: &mut Regions, m: &mut Model, op: Op) -> Result<(), TestCaseError> {
                 );
             }
         }
-        Op::Hole(n, a, low, high) => {
+        Op::Hole(n, a, phase, low, high) => {
             let align = 1u64 << a;
             let free =
                 |s: u64| s >= low && s + n <= high && m[cells(s, n)].iter().all(Option::is_none);
-            let best = (0..100).rev().find(|s| s % align == 0 && free(*s));
+            let best = (0..100)
+                .rev()
+                .find(|s| s % align == phase % align && free(*s));
             prop_assert_eq!(
-                r.find_hole(n * P, align * P, pages(low, high))
+                r.find_hole(n * P, align * P, phase * P, pages(low, high))
                     .map(|a| a.0 / P),
                 best
             );

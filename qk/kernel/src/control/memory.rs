@@ -149,7 +149,7 @@ pub fn region_create(
         }
         aspace.map_new(region)?;
         if kind == RegionKind::Stack {
-            aspace.set_mmap_top(range.start.before(abi::map::STACK_GAP));
+            aspace.set_mmap_area(range);
         }
         Ok(())
     })

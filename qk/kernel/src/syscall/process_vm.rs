@@ -60,7 +60,7 @@ fn transfer(call: &Call<'_>, way: Way) -> SysResult {
 /// EFAULT when that is nowhere.
 fn copy(own: &Rank, local: &mut Vectors, remote: &mut Vectors, peer: &Rank, way: Way) -> SysResult {
     let (mut done, bytes) = (0, local.bytes);
-    // POINT: user::copy_between
+    // POINT: user::copy_directly
     while done < bytes && !own.ending().is_decided() {
         if !local.advance() || !remote.advance() {
             break;

@@ -358,11 +358,11 @@ fn a_space_that_is_cleared_is_as_good_as_new() {
         let seen = a.seen_by_peer(A).expect("it is mapped");
         assert_eq!(Node::load(seen.0), round);
         a.set_heap(A);
-        a.set_mmap_top(A + 64 * M2);
+        a.set_mmap_area(VaRange::new(A + 64 * M2, 3 * P));
         a.lock_all(true, true);
         a.done(Aspace::clear).unwrap();
         // The next program's stack is mapped before its top is known.
-        assert_eq!(a.bounds().mmap_top, Va(STACK_TOP));
+        assert_eq!((a.bounds().mmap_top, a.bounds().phase), (Va(STACK_TOP), 0));
         // Once mlockall(MCL_FUTURE) went on in the next program.
         assert!(a.bounds().new_flags.is_empty());
         assert!(a.regions().is_vacant(Va(0).until(Va(USER_TOP))) && a.read(A).is_none());

@@ -15,6 +15,7 @@ const TOP: u64 = 1 << 39;
 const BOUNDS: Bounds = Bounds {
     low: Va(0x1_0000),
     mmap_top: Va(0x7f_0000_0000),
+    phase: 0,
     top: Va(TOP),
     max_page: PageSize::Size1G,
     new_flags: RegionFlags::empty(),
@@ -219,6 +220,55 @@ fn mmap_places_as_asked_or_where_large_pages_fit() {
         (plan.region.prot, plan.region.len_bytes()),
         (Prot::empty(), P)
     );
+}
+
+/// Memory that ranks allocate alike once had the same lower bits in all of them where it began with a large page.
+#[test]
+fn mmap_moves_large_mappings_with_the_area() {
+    const STAGGER: u64 = 69 * P;
+    const G1: u64 = 1 << 30;
+    let moved = Bounds {
+        mmap_top: Va(BOUNDS.mmap_top.0 - STAGGER),
+        phase: STAGGER.wrapping_neg(),
+        ..BOUNDS
+    };
+    let placed = |len_bytes, flags, file: Option<&FileInfo>, bounds: &Bounds| {
+        let args = MmapArgs {
+            addr: Va(0),
+            len_bytes,
+            prot: RW,
+            flags,
+            offset: 0,
+        };
+        mmap(&args, file, &regions(), bounds)
+            .unwrap()
+            .region
+            .start
+            .0
+    };
+    for len_bytes in [P, M2 - P, M2, M2 + P, 3 * M2, G1, G1 + 5 * P] {
+        let at = placed(len_bytes, AP, None, &BOUNDS);
+        assert_eq!(placed(len_bytes, AP, None, &moved), at - STAGGER);
+    }
+    // Files are shared with others, who have their large pages at multiples of these.
+    let at = placed(3 * M2, PRIVATE, Some(&FILE), &moved);
+    assert!(at.is_multiple_of(M2));
+    // A hole is used again by what is just as long.
+    let mut r = regions();
+    let at = moved.mmap_top.0 - 5 * M2;
+    let [below, above] = [(at - P, P), (at + 2 * M2, 3 * M2)].map(|(at, len_bytes)| {
+        Region::new(VaRange::new(Va(at), len_bytes), Prot::READ, Kind::Anon)
+    });
+    r.insert(below).unwrap();
+    r.insert(above).unwrap();
+    let args = MmapArgs {
+        addr: Va(0),
+        len_bytes: 2 * M2,
+        prot: RW,
+        flags: AP,
+        offset: 0,
+    };
+    assert_eq!(mmap(&args, None, &r, &moved).unwrap().region.start, Va(at));
 }
 
 #[test]
