@@ -13,7 +13,7 @@ use crate::result::{RESTART_ALWAYS, SysResult};
 use crate::shared::{self, children};
 use crate::thread::Thread;
 use crate::user::user;
-use crate::{preempt, rank, sched};
+use crate::{preempt, rank, sched, signal};
 use wait::{Ended, Until, absolute, relative, sleep, wait};
 
 pub use ends::thread_ends;
@@ -192,7 +192,8 @@ fn lock(thread: &'static Thread, (at, private): (u64, bool), until: Until) -> Sy
             Locked::Queued => break,
             Locked::Unknown(tid) => holder.find_once(thread, tid)?,
             _ if owns(&word, thread)? => return Ok(0),
-            // The owner is about to end.
+            // The owner is about to end, which may take long when its rank ends with it: what it stored is written back before.
+            _ if signal::is_wanted(thread) => return Err(thread.interrupted(RESTART_ALWAYS)),
             _ => {
                 sched::yield_now(thread.task());
                 preempt::take_interrupts();
