@@ -16,7 +16,7 @@ pub const RECORDS: usize = if cfg!(loom) { 2 } else { 512 };
 #[derive(FromBytes, KnownLayout, Default, Debug)]
 #[repr(C)]
 pub struct Record {
-    /// Page-aligned address, with the kind of change in bits 0..=3 and bits of [`prot`] in bits 4..=7.
+    /// Page-aligned address, with the kind of change in bits 0..=3 and bits of [`prot`] in bits 4..=8.
     addr: Word,
     len_bytes: Word,
     gpa: Word,
@@ -36,7 +36,7 @@ pub struct RegionLog {
     ring: [Record; RECORDS],
 }
 
-/// Bits of an access, as mmap(2) has them (uapi/asm-generic/mman-common.h), and one of ours.
+/// Bits of an access, as mmap(2) has them (uapi/asm-generic/mman-common.h), and two of ours.
 pub mod prot {
     /// PROT_READ
     pub const READ: u8 = 1;
@@ -46,8 +46,10 @@ pub mod prot {
     pub const EXEC: u8 = 4;
     /// Not access, but what the memory is: other ranks show the same frames, and they are never written to.
     pub const TEXT: u8 = 8;
+    /// Not access either: it is new memory, and holds nothing of what was there before, which may not have been unmapped.
+    pub const FRESH: u8 = 16;
     /// All of them.
-    pub const ALL: u8 = 15;
+    pub const ALL: u8 = 31;
 }
 
 /// A change of a rank's mappings. Addresses and lengths are multiples of 4 KiB in slot 0.

@@ -5,13 +5,33 @@
 //! anything below 2^47, plus what a length may add: the non-canonical hole stops every upward access before it reaches the kernel.
 
 use crate::addr::{Phys, User};
+use crate::cpu::local::local;
 use crate::mem;
 use core::arch::asm;
 use core::mem::MaybeUninit;
+use core::sync::atomic::Ordering;
 
 /// The program's memory was not accessible as needed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fault;
+
+/// Of a page fault's error code: the access was ring 3's (AMD APM vol. 2 §8.4.2).
+const OF_USER: u64 = 1 << 2;
+
+/// Notes a page fault of an access here: where, and its error code, as if ring 3 had made the access.
+pub(crate) fn note_fault(at: u64, error: u64) {
+    let [address, code] = &local().user_fault;
+    address.store(at, Ordering::Relaxed);
+    code.store(error | OF_USER, Ordering::Relaxed);
+}
+
+/// Address and error code of the page fault that was the reason of the last [`Fault`], as ring 3's access would have it. Once for each,
+/// and to be called before anything else that may fault or wait; `None`: the reason was another.
+pub fn take_fault() -> Option<(u64, u64)> {
+    let [address, code] = &local().user_fault;
+    let error = code.swap(0, Ordering::Relaxed);
+    (error != 0).then(|| (address.load(Ordering::Relaxed), error))
+}
 
 /// `stac`, listed so that it can be patched out on CPUs without SMAP (`cpu::features::patch_smap_sites`).
 macro_rules! open {

@@ -5,11 +5,11 @@ use hal::addr::Va;
 use hal::traps::{Trap, UserFrame};
 use hal::vectors::{VEC_DOORBELL, VEC_TIMER, VEC_TLB, VEC_WAKE};
 use qk_core::paging::{self, WindowFault};
-use qk_core::regions::{Prot, RegionFlags};
+use qk_core::regions::{Prot, Region, RegionFlags};
 use qk_core::signals::{SigInfo, Signal, code};
 
 use crate::host::ship;
-use crate::rank::{self, Rank};
+use crate::rank;
 use crate::syscall::vsyscall;
 use crate::thread::{self, Thread};
 use crate::{
@@ -62,11 +62,8 @@ pub fn user_trap<const DEBUG: bool>(frame: &mut UserFrame, trap: Trap) {
         Some(Ok(())) => {}
         None if DEBUG && debug::takes(thread, frame, trap) => {}
         Some(Err(_)) => raise(thread, trap, SigInfo::new(Signal::SEGV, code::KERNEL)),
-        None if trap.vector == vector::PAGE && in_window(trap.cr2).is_some() => {
-            by_window(thread, trap);
-        }
-        None if trap.vector == vector::PAGE && grown(thread, trap) => {}
-        None => raise(thread, trap, info(thread.rank(), frame, trap)),
+        None if trap.vector == vector::PAGE => page_fault(thread, trap),
+        None => raise(thread, trap, info(frame, trap)),
     }
     delivery::before_return::<DEBUG>(thread, frame, None);
     if stats::counting() {
@@ -98,7 +95,7 @@ fn grown(thread: &'static Thread, trap: Trap) -> bool {
 }
 
 /// Linux's signal, code and address for an exception (arch/x86/kernel/traps.c, arch/x86/mm/fault.c).
-fn info(rank: &Rank, frame: &UserFrame, trap: Trap) -> SigInfo {
+fn info(frame: &UserFrame, trap: Trap) -> SigInfo {
     let here = Va(frame.rip());
     match trap.vector {
         vector::DIVIDE => SigInfo::fault(Signal::FPE, si::FPE_INTDIV, here),
@@ -111,24 +108,51 @@ fn info(rank: &Rank, frame: &UserFrame, trap: Trap) -> SigInfo {
         }
         vector::ALIGNMENT => SigInfo::fault(Signal::BUS, si::BUS_ADRALN, Va(0)),
         vector::SEGMENT | vector::STACK => SigInfo::new(Signal::BUS, code::KERNEL),
-        vector::PAGE => page_fault(rank, trap),
         _ => SigInfo::new(Signal::SEGV, code::KERNEL),
     }
 }
 
 /// Nothing is ever paged in: a page fault is an access that is not allowed, or to what is not mapped, or behind the end of
-/// a mapped file.
-fn page_fault(rank: &Rank, trap: Trap) -> SigInfo {
+/// a mapped file. Or another thread was changing what is mapped there: then it is made again.
+fn page_fault(thread: &'static Thread, trap: Trap) {
+    if in_window(trap.cr2).is_some() {
+        return by_window(thread, trap);
+    }
     let at = Va(trap.cr2);
-    let mapped = rank.with_aspace(|aspace| Ok(aspace.regions().lookup(at).copied()));
-    let mapped = mapped.ok().flatten();
-    if let Some(region) = mapped
+    if paging::is_of_access(trap.error) && grown(thread, trap) {
+        return;
+    }
+    let found = thread.rank().with_aspace(|aspace| {
+        Ok(match aspace.is_settled(at, trap.error) {
+            true => Found::Settled,
+            false => Found::Wrong(aspace.regions().lookup(at).copied()),
+        })
+    });
+    match found {
+        Ok(Found::Settled) => {}
+        Ok(Found::Wrong(region)) => raise(thread, trap, wrong_access(region, trap)),
+        Err(_) => raise(thread, trap, wrong_access(None, trap)),
+    }
+}
+
+/// What an access that faulted finds once no other thread changes the address space.
+enum Found {
+    /// What it needs.
+    Settled,
+    /// This region, or nothing.
+    Wrong(Option<Region>),
+}
+
+/// The signal for an access that is not allowed.
+fn wrong_access(found: Option<Region>, trap: Trap) -> SigInfo {
+    let at = Va(trap.cr2);
+    if let Some(region) = found
         && region.flags.contains(RegionFlags::PAST_END)
         && paging::allows(region.prot, trap.error)
     {
         return SigInfo::fault(Signal::BUS, si::BUS_ADRERR, at);
     }
-    let code = match mapped {
+    let code = match found {
         Some(region) if region.prot != Prot::all() => si::SEGV_ACCERR,
         Some(_) | None => si::SEGV_MAPERR,
     };

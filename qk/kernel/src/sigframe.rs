@@ -12,7 +12,7 @@ use qk_core::signals::{Action, AltStack, SigInfo, SigSet, Signal, code, sa};
 
 use crate::signal;
 use crate::thread::{Own, Thread};
-use crate::user::{put_words, user};
+use crate::user::user;
 
 /// pretcode, uc_flags, uc_link, uc_stack (3), sigcontext (32), uc_sigmask.
 const HEAD_WORDS: usize = 39;
@@ -68,7 +68,9 @@ pub fn push(
     let stack = thread.altstack.report(sp);
     let stack = [stack.base.0, u64::from(stack.flags), stack.size_bytes];
     let trap = [trap.error, u64::from(trap.vector), restore.0, trap.cr2];
-    put_words(at, &words(frame, info, action.restorer, stack, trap, fpu))?;
+    // By itself, and no second time: the thread's signals are locked.
+    let words = words(frame, info, action.restorer, stack, trap, fpu);
+    hal::user::copy_out_words(user(at, FRAME_BYTES)?, &words).map_err(|_| Errno::EFAULT)?;
     hal::task::save_fpu_to_user(user(fpu, fpu_bytes)?).map_err(|_| Errno::EFAULT)?;
     // A handler starts with the FPU of a fresh program (Linux: fpu__clear_user_states).
     hal::task::reset_fpu();

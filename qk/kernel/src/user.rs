@@ -1,11 +1,19 @@
 //! Arguments that are pointers: an address from a program is a claim, and reading or writing through it can fail.
+//!
+//! Another thread may be changing what is mapped there, in steps between which there is nothing. An access that faults waits for
+//! the change, as the program's own does ([`crate::fault`]), and is made again where it is allowed then: [`access`]. So no lock
+//! is held that comes after the address space's; where one is, the access is made by itself, and the whole of what the lock
+//! is for once more when the access [`is_settled`].
 
 use abi::Errno;
 use abi::areas::share_entries;
 use abi::syscall::operand::Reader;
-use hal::addr::User;
+use hal::addr::{User, Va};
+use hal::sync::class;
+use hal::user::Fault;
+use qk_core::paging::{self, WindowFault};
 
-use crate::preempt;
+use crate::{preempt, thread, windows};
 
 /// Nanoseconds of a second.
 pub const NS_PER_S: u64 = 1_000_000_000;
@@ -26,6 +34,52 @@ pub fn user(addr: u64, len_bytes: u64) -> Result<User, Errno> {
     User::range(addr, len_bytes).ok_or(Errno::EFAULT)
 }
 
+/// Accesses the program's memory, again for as long as another thread's change was in the way.
+///
+/// # Errors
+/// EFAULT.
+#[inline(always)] // Of nearly every call; mostly there is no fault.
+pub fn access<T>(mut once: impl FnMut() -> Result<T, Fault>) -> Result<T, Errno> {
+    hal::sync::may_take::<class::Aspace>();
+    match once() {
+        Ok(done) => Ok(done),
+        Err(Fault) => again(once),
+    }
+}
+
+/// As [`access`], after it has failed once.
+#[cold]
+#[inline(never)]
+fn again<T>(mut once: impl FnMut() -> Result<T, Fault>) -> Result<T, Errno> {
+    // POINT: user::is_settled
+    while is_settled() {
+        if let Ok(done) = once() {
+            return Ok(done);
+        }
+    }
+    Err(Errno::EFAULT)
+}
+
+/// Whether the kernel's access to the program's memory that has just failed is allowed by now: then it is to be made again. Waits
+/// for the change of the address space that is under way; what a window shows is looked at once, as it is.
+#[cold]
+#[inline(never)]
+pub fn is_settled() -> bool {
+    let Some((at, error)) = hal::user::take_fault() else {
+        return false; // Not a page's: no change makes a good address of it.
+    };
+    preempt::point(FAULT_WORK);
+    if let Some((owner, addr)) = windows::owner(at) {
+        let found = owner.peek_translation(addr).map(|found| found.prot);
+        return paging::window_fault(found, error) == WindowFault::Settled;
+    }
+    let settled = |thread: &thread::Thread| {
+        let rank = thread.rank();
+        rank.with_aspace(|aspace| Ok(aspace.is_settled(Va(at), error)))
+    };
+    thread::current().is_some_and(|thread| settled(thread) == Ok(true))
+}
+
 /// Reads what a call's arguments lead to, with a preemption point of so much work, in instructions, for each structure.
 pub struct Program(pub u32);
 
@@ -37,7 +91,22 @@ impl Reader for Program {
 
     #[inline(never)] // Out of the way of lengths that are arguments.
     fn int(&self, at: u64) -> Option<u32> {
-        self.read(|| hal::user::read_u32(user(at, 4)?).map_err(|_| Errno::EFAULT))
+        self.read(|| get_u32(at))
+    }
+}
+
+/// The same for who holds the address space's lock: nothing changes, and what faults is wrong.
+pub struct Unchanging(pub u32);
+
+impl Reader for Unchanging {
+    fn words<const N: usize>(&self, at: u64) -> Option<[u64; N]> {
+        preempt::point(self.0);
+        hal::user::read_words(User::range(at, N as u64 * 8)?).ok()
+    }
+
+    fn int(&self, at: u64) -> Option<u32> {
+        preempt::point(self.0);
+        hal::user::read_u32(User::range(at, 4)?).ok()
     }
 }
 
@@ -45,14 +114,8 @@ impl Program {
     #[inline]
     fn read<T>(&self, read: impl FnOnce() -> Result<T, Errno>) -> Option<T> {
         preempt::point(self.0);
-        read().inspect_err(|_| faulted()).ok()
+        read().ok()
     }
-}
-
-#[cold]
-#[inline(never)]
-fn faulted() {
-    preempt::point(FAULT_WORK);
 }
 
 /// Reads a 64-bit word.
@@ -60,7 +123,8 @@ fn faulted() {
 /// # Errors
 /// EFAULT.
 pub fn get_u64(addr: u64) -> Result<u64, Errno> {
-    hal::user::read_u64(user(addr, 8)?).map_err(|_| Errno::EFAULT)
+    let from = user(addr, 8)?;
+    access(|| hal::user::read_u64(from))
 }
 
 /// Reads a 32-bit word.
@@ -68,7 +132,8 @@ pub fn get_u64(addr: u64) -> Result<u64, Errno> {
 /// # Errors
 /// EFAULT.
 pub fn get_u32(addr: u64) -> Result<u32, Errno> {
-    hal::user::read_u32(user(addr, 4)?).map_err(|_| Errno::EFAULT)
+    let from = user(addr, 4)?;
+    access(|| hal::user::read_u32(from))
 }
 
 /// Reads `N` 64-bit words.
@@ -76,7 +141,17 @@ pub fn get_u32(addr: u64) -> Result<u32, Errno> {
 /// # Errors
 /// EFAULT.
 pub fn get_words<const N: usize>(addr: u64) -> Result<[u64; N], Errno> {
-    hal::user::read_words(user(addr, N as u64 * 8)?).map_err(|_| Errno::EFAULT)
+    let from = user(addr, N as u64 * 8)?;
+    access(|| hal::user::read_words(from))
+}
+
+/// Reads bytes.
+///
+/// # Errors
+/// EFAULT.
+pub fn get_bytes(to: &mut [u8], addr: u64) -> Result<(), Errno> {
+    let from = user(addr, to.len() as u64)?;
+    access(|| hal::user::copy_in(to, from))
 }
 
 /// Bytes of a string with its NUL, or so many of a longer one; `None`: it cannot be read.
@@ -90,7 +165,7 @@ pub fn string_bytes(at: u64, most_bytes: u64) -> Option<u64> {
         let mut chunk = [0; CHUNK as usize];
         let bytes = CHUNK - from % CHUNK;
         let chunk = &mut chunk[..bytes as usize];
-        hal::user::copy_in(chunk, User::range(from, bytes)?).ok()?;
+        get_bytes(chunk, from).ok()?;
         // BOUND: CHUNK.
         if let Some(end) = chunk.iter().position(|byte| *byte == 0) {
             return Some((done + end as u64 + 1).min(most_bytes));
@@ -106,7 +181,7 @@ pub fn string_bytes(at: u64, most_bytes: u64) -> Option<u64> {
 /// EFAULT; what comes before the bad address has been written.
 pub fn put_words(addr: u64, words: &[u64]) -> Result<(), Errno> {
     let to = user(addr, words.len() as u64 * 8)?;
-    hal::user::copy_out_words(to, words).map_err(|_| Errno::EFAULT)
+    access(|| hal::user::copy_out_words(to, words))
 }
 
 /// Writes 64-bit words unless the pointer is null.
@@ -129,7 +204,8 @@ pub fn put_u64_opt(addr: u64, value: u64) -> Result<(), Errno> {
     if addr == 0 {
         return Ok(());
     }
-    hal::user::write_u64(user(addr, 8)?, value).map_err(|_| Errno::EFAULT)
+    let to = user(addr, 8)?;
+    access(|| hal::user::write_u64(to, value))
 }
 
 /// Writes a 32-bit word.
@@ -137,7 +213,8 @@ pub fn put_u64_opt(addr: u64, value: u64) -> Result<(), Errno> {
 /// # Errors
 /// EFAULT.
 pub fn put_u32(addr: u64, value: u32) -> Result<(), Errno> {
-    hal::user::write_u32(user(addr, 4)?, value).map_err(|_| Errno::EFAULT)
+    let to = user(addr, 4)?;
+    access(|| hal::user::write_u32(to, value))
 }
 
 /// Writes a 32-bit word unless the pointer is null.
@@ -157,7 +234,8 @@ pub fn put_u32_opt(addr: u64, value: u32) -> Result<(), Errno> {
 /// # Errors
 /// EFAULT.
 pub fn put_bytes(addr: u64, bytes: &[u8]) -> Result<(), Errno> {
-    hal::user::copy_out(user(addr, bytes.len() as u64)?, bytes).map_err(|_| Errno::EFAULT)
+    let to = user(addr, bytes.len() as u64)?;
+    access(|| hal::user::copy_out(to, bytes))
 }
 
 /// Nanoseconds of a struct timespec.
@@ -228,7 +306,7 @@ fn copy_directly(to: u64, from: u64, len_bytes: u64) -> u64 {
         };
         let copied = hal::user::copy_between(to, from, piece);
         done += copied;
-        if copied < piece {
+        if copied < piece && !is_settled() {
             break;
         }
     }

@@ -1,11 +1,12 @@
 //! Finding frames: every accessible region is backed when it is made, with the largest pages that fit.
 
-use super::{Aspace, Machine, OutOfMemory, Purpose, fresh, record, shown};
+use super::{Aspace, Machine, OutOfMemory, Purpose, fresh, record, shown_as};
 use crate::frames::{Frame, Place};
 use crate::page::{PAGE_BYTES, PageSize};
 use crate::paging::{self, Extent, MapOptions, Stretch};
 use crate::regions::Prot;
 use abi::addr::{Phys, Va, VaRange};
+use wire::region_log::prot;
 
 /// Work of taking and mapping a run of frames.
 const FILL_WORK: u32 = 600;
@@ -137,7 +138,10 @@ impl<M: Machine> Aspace<M> {
 
     /// Takes back frames that the proxy has let go.
     pub(super) fn reclaim(&mut self) {
-        if self.frames.retired_bytes() > 0 && self.leases.have_ended(self.machine) {
+        if self.frames.retired_bytes() > 0
+            && self.replaced.is_empty()
+            && self.leases.have_ended(self.machine)
+        {
             self.frames.release_retired();
         }
     }
@@ -151,6 +155,7 @@ impl<M: Machine> Aspace<M> {
             return Ok(done);
         }
         if self.frames.retired_bytes() > 0 {
+            self.end_replacing();
             self.machine.sync();
             self.reclaim();
             if let Some(done) = once(self) {
@@ -221,10 +226,11 @@ impl<M: Machine> Aspace<M> {
         }
     }
 
-    /// Logs frames that are mapped with an access, for the proxy.
-    fn show(&self, piece: &Extent) {
+    /// Logs fresh frames that are mapped with an access, for the proxy.
+    fn show(&mut self, piece: &Extent) {
         if !piece.prot.is_empty() {
-            record(self.machine, &shown(piece));
+            record(self.machine, &shown_as(piece, prot::FRESH));
+            self.published(VaRange::new(piece.va, piece.len_bytes));
         }
     }
 

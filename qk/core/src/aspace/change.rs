@@ -20,29 +20,10 @@ impl<M: Machine> Aspace<M> {
     /// there is none for page tables.
     #[inline(always)] // Mostly nothing is replaced; as for `protect`, where mostly nothing needs a copy.
     pub fn map(&mut self, plan: &MmapPlan) -> Result<(), Unfinished> {
-        if plan.replace {
-            self.make_vacant(&plan.region)?;
+        match plan.replace {
+            true => self.map_over(plan),
+            false => Ok(self.map_new(plan.region)?),
         }
-        Ok(self.map_new(plan.region)?)
-    }
-
-    /// Takes away what lies where `region` is to be mapped.
-    ///
-    /// # Errors
-    /// [`Unfinished::Owes`]. ENOMEM, with nothing changed.
-    #[inline(never)]
-    fn make_vacant(&mut self, region: &Region) -> Result<(), Unfinished> {
-        let range = region.range();
-        // Where nothing is mapped there is nothing that peers have seen.
-        if self.regions.is_vacant(range) {
-            return Ok(());
-        }
-        if region.is_backed() {
-            // What lies there comes back first, to whom it belongs.
-            let others = self.vacant_bytes(range) + self.lent_bytes(range);
-            self.check_free(others)?;
-        }
-        self.unmap(range)
     }
 
     /// Makes a mapping of zeros where nothing is mapped.
@@ -112,11 +93,21 @@ impl<M: Machine> Aspace<M> {
     /// # Errors
     /// ENOMEM, with nothing changed, when a region or a large page would have to be cut in two and there is no room.
     pub(super) fn remove(&mut self, range: VaRange) -> Result<(), Errno> {
+        self.prepare_removal(range)?;
+        self.take_back(range);
+        Ok(())
+    }
+
+    /// Does all of that which may fail: the frames are still there.
+    ///
+    /// # Errors
+    /// ENOMEM, with nothing changed.
+    #[inline]
+    pub(super) fn prepare_removal(&mut self, range: VaRange) -> Result<(), Errno> {
         self.reclaim();
         self.reserve_tables(range)?;
         self.regions.remove(range).map_err(|_| Errno::ENOMEM)?;
         self.note_cut();
-        self.take_back(range);
         Ok(())
     }
 

@@ -17,11 +17,13 @@ pub(super) fn record<M: Machine>(machine: M, change: &Change) {
 }
 
 /// The log's record of frames that are mapped.
+#[inline(always)] // On the way of each change, as the next.
 pub(super) fn shown(extent: &Extent) -> Change {
     shown_as(extent, 0)
 }
 
-/// The same of frames of this kind: 0, or [`wire::region_log::prot::TEXT`].
+/// The same of frames of this kind: 0, or those bits of [`wire::region_log::prot`] that are no access.
+#[inline(always)]
 pub(super) fn shown_as(extent: &Extent, kind: u8) -> Change {
     match extent.prot.is_empty() {
         true => Change::Unmap {

@@ -16,6 +16,7 @@
 //! | `change` | map, unmap, protect, discard, brk |
 //! | `flags` | what leaves frames as they are: mlock, mbind |
 //! | `remap` | mremap |
+//! | `replace` | mapping over something: one step, as the proxy sees it |
 //! | `backing` | finding frames, giving them back |
 //! | `pieces` | how many mappings the proxy has, and where frames are adjacent |
 //! | `shared` | mappings of frames that ranks share |
@@ -58,6 +59,7 @@ mod pieces;
 mod pool;
 pub mod receipt;
 mod remap;
+mod replace;
 mod shared;
 mod stale;
 #[cfg(test)]
@@ -117,6 +119,8 @@ pub struct Aspace<M: Machine> {
     shortages: u64,
     pieces: Pieces,
     newest: Newest,
+    /// What was taken out and the log still shows: it gets what takes its place.
+    replaced: VaRange,
 }
 
 /// Memory of a partition, in bytes.
@@ -177,6 +181,7 @@ impl<M: Machine> Aspace<M> {
             shortages: 0,
             pieces: Pieces::new(pieces),
             newest: Newest::NONE,
+            replaced: VaRange::default(),
         };
         aspace.reserve_tables(VaRange::default()).ok()?;
         Some(aspace)
@@ -256,6 +261,17 @@ impl<M: Machine> Aspace<M> {
         let (tables, root) = self.tables();
         let t = paging::translate(&tables, root, va)?;
         Some((t.pa, t.size.bytes() - t.pa.0 % t.size.bytes()))
+    }
+
+    /// Whether the access that faulted at `va` with this error code is allowed by now, and finds a frame: another thread was changing
+    /// what is mapped there. It is to be made again.
+    pub fn is_settled(&mut self, va: Va, error: u64) -> bool {
+        let is_mapped = va < Va(USER_TOP) && paging::is_of_access(error);
+        let (tables, root) = self.tables();
+        let found = is_mapped.then(|| paging::translate(&tables, root, va));
+        found
+            .flatten()
+            .is_some_and(|page| paging::allows(page.prot, error))
     }
 
     /// Notes a write to `range` (any alignment) that does not go through the page tables.
@@ -347,12 +363,13 @@ impl<M: Machine> Aspace<M> {
     }
 
     /// Logs for the proxy that nothing is at `range` any more.
-    fn publish_hole(&self, range: VaRange) {
+    fn publish_hole(&mut self, range: VaRange) {
         let change = Change::Unmap {
             addr: range.start.0,
             len_bytes: range.len_bytes(),
         };
         record(self.machine, &change);
+        self.published(range);
     }
 
     /// The largest page that a region is mapped with.

@@ -2,10 +2,12 @@
 
 use crate::regions::Prot;
 
-/// Of the error code: the access was a write.
+/// Of the error code: the entry that did not allow the access was present.
+const PRESENT: u64 = 1 << 0;
+/// The access was a write.
 const WRITE: u64 = 1 << 1;
-/// An entry on the way had a reserved bit set.
-const RESERVED: u64 = 1 << 3;
+/// The access was ring 3's.
+const USER: u64 = 1 << 2;
 /// The access was a fetch of an instruction.
 const FETCH: u64 = 1 << 4;
 
@@ -18,6 +20,13 @@ pub enum WindowFault {
     Denied,
     /// It is allowed by now: its owner made it so meanwhile. The access is to be repeated.
     Settled,
+}
+
+/// Whether a fault with this error code is one of an access that ring 3 made, or the kernel in its name, which is to be made again
+/// where it is allowed by now. Not so one of the CPU's own to what it takes for the kernel's (under TCG the frame of IRET), or of a
+/// reserved bit: it would fault for ever.
+pub fn is_of_access(error: u64) -> bool {
+    error & !(PRESENT | WRITE | FETCH) == USER
 }
 
 /// Whether the access that faulted with this error code is allowed by `prot`. On x86 what can be accessed at all can be read.
@@ -37,7 +46,7 @@ pub fn window_fault(found: Option<Prot>, error: u64) -> WindowFault {
     match found {
         None => WindowFault::Unmapped,
         // No window allows to execute.
-        Some(prot) if error & (FETCH | RESERVED) == 0 && allows(prot, error) => {
+        Some(prot) if error & FETCH == 0 && is_of_access(error) && allows(prot, error) => {
             WindowFault::Settled
         }
         Some(_) => WindowFault::Denied,
@@ -49,6 +58,7 @@ mod tests {
     use super::*;
 
     const READ: u64 = 0;
+    const RESERVED: u64 = 1 << 3;
 
     #[test]
     fn a_fault_in_a_window_is_what_the_owner_has_there() {
@@ -66,8 +76,8 @@ mod tests {
             (Some(Prot::all()), FETCH, Denied),
             (Some(Prot::all()), RESERVED, Denied),
         ] {
-            // Ring 3, and whether an entry was present when it faulted, change nothing.
-            for besides in [0b000, 0b001, 0b100, 0b101] {
+            // Whether an entry was present when it faulted changes nothing.
+            for besides in [USER, USER | PRESENT] {
                 assert_eq!(
                     window_fault(found, error | besides),
                     fault,
@@ -75,6 +85,21 @@ mod tests {
                 );
             }
         }
+    }
+
+    /// The access that IRET makes to its frame was made again for ever: TCG makes it with the kernel's rights, against SMAP.
+    #[test]
+    fn an_access_of_the_cpu_itself_is_not_made_again() {
+        let all = Some(Prot::all());
+        for error in [READ, PRESENT, WRITE, PRESENT | WRITE] {
+            assert!(!is_of_access(error) && is_of_access(error | USER));
+            assert_eq!(window_fault(all, error), WindowFault::Denied);
+        }
+        // Reserved bits, protection keys, shadow stacks, SGX (AMD APM vol. 2 §8.4.2, Intel SDM vol. 3 §4.7).
+        for other in [3, 5, 6, 15].map(|bit| 1 << bit) {
+            assert!(!is_of_access(USER | other));
+        }
+        assert!(is_of_access(USER | FETCH));
     }
 
     #[test]

@@ -26,7 +26,7 @@ mod table;
 mod tests;
 
 pub use change::{mark_dirty, protect, reach, replace, visit_dirty};
-pub use fault::{WindowFault, allows, window_fault};
+pub use fault::{WindowFault, allows, is_of_access, window_fault};
 pub use map::{MapOptions, destroy, map, own_table, unmap};
 pub use relocate::move_range;
 pub use report::{Extent, Stretch, Translation, extent_at, extents, stretch, translate};

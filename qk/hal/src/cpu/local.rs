@@ -37,6 +37,8 @@ pub(crate) struct CpuLocal {
     pub fpu_owner: AtomicPtr<()>,
     /// Interrupts without a request.
     pub spurious: AtomicU64,
+    /// Address and error code of the last page fault of `user`, until they were taken; the code is never 0.
+    pub user_fault: [AtomicU64; 2],
     /// What debug exceptions in ring 0 have said.
     pub debug_hits: AtomicU64,
     pub apic_id: AtomicU32,
@@ -76,6 +78,7 @@ impl CpuLocal {
             root: AtomicU64::new(0),
             fpu_owner: AtomicPtr::new(core::ptr::null_mut()),
             spurious: AtomicU64::new(0),
+            user_fault: [const { AtomicU64::new(0) }; 2],
             debug_hits: AtomicU64::new(0),
             apic_id: AtomicU32::new(0),
             takes_nmi: AtomicBool::new(false),

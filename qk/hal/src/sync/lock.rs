@@ -120,11 +120,26 @@ fn here() -> Option<&'static Held> {
 /// Panics when this CPU holds a lock under which this one may not be taken.
 fn take(here: &Held, class: Rank, address: usize) {
     if let Err(held) = here.take(class, address) {
-        panic!(
-            "a lock of class {class:?} is taken under one of {:?}",
-            held.0
-        );
+        out_of_order(class, held.0);
     }
+}
+
+/// A lock of this class may have to be taken here, though mostly it is not.
+///
+/// # Panics
+/// With debug assertions, when this CPU holds one under which it may not be taken.
+#[inline(always)] // Nothing, mostly.
+pub fn may_take<C: Class>() {
+    if let Some(held) = here()
+        && let Err(held) = held.may_take(C::RANK, 0)
+    {
+        out_of_order(C::RANK, held.0);
+    }
+}
+
+#[cold]
+fn out_of_order(class: Rank, held: Rank) -> ! {
+    panic!("a lock of class {class:?} is taken under one of {held:?}");
 }
 
 /// This CPU is about to wait, or to let interrupts in.

@@ -17,6 +17,6 @@ mod order;
 #[cfg(target_os = "none")]
 pub(crate) use lock::{Holds, change_context, check_order, end_order, may_wait};
 #[cfg(target_os = "none")]
-pub use lock::{Mutex, MutexGuard, RawSpin};
+pub use lock::{Mutex, MutexGuard, RawSpin, may_take};
 #[cfg(target_os = "none")]
 pub use once::Once;

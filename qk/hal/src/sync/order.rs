@@ -33,25 +33,34 @@ impl Held {
         self.locks[..count].iter().map(|lock| lock.load(Relaxed))
     }
 
-    /// Records a lock that is about to be taken.
+    /// Whether a lock may be taken.
     ///
     /// # Errors
     /// One is held under which it may not be taken.
-    pub(crate) fn take(&self, class: Rank, address: usize) -> Result<(), Under> {
+    pub(crate) fn may_take(&self, class: Rank, address: usize) -> Result<(), Under> {
         let new = word(class, address);
         let may_be_under = |held: &u64| {
             let rank = rank(*held);
             rank < class as u64 || rank == class as u64 && class.is_array() && *held < new
         };
         // BOUND: MAX_HELD.
-        if let Some(held) = self.words().find(|held| !may_be_under(held)) {
-            return Err(Under(Rank::ALL[rank(held) as usize]));
+        match self.words().find(|held| !may_be_under(held)) {
+            Some(held) => Err(Under(Rank::ALL[rank(held) as usize])),
+            None => Ok(()),
         }
+    }
+
+    /// Records a lock that is about to be taken.
+    ///
+    /// # Errors
+    /// One is held under which it may not be taken, or too many are.
+    pub(crate) fn take(&self, class: Rank, address: usize) -> Result<(), Under> {
+        self.may_take(class, address)?;
         let count = self.count.load(Relaxed);
         let Some(free) = self.locks.get(count) else {
             return Err(Under(class));
         };
-        free.store(new, Relaxed);
+        free.store(word(class, address), Relaxed);
         self.count.store(count + 1, Relaxed);
         Ok(())
     }

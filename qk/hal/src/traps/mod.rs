@@ -17,7 +17,7 @@ use crate::panic::PanicReport;
 use crate::sync::Once;
 use crate::task::kstack;
 use crate::vectors::{FIRST_INTERRUPT, VEC_SPURIOUS};
-use crate::{apic, panic};
+use crate::{apic, panic, user};
 use core::sync::atomic::{AtomicPtr, Ordering};
 
 pub(crate) use entry::{first_return, init_syscall, sort_fixups};
@@ -156,6 +156,9 @@ extern "C" fn entered_from_kernel(frame: &mut KernelFrame) {
         // The kernel has used memory that a debugger watches.
         debug::note_hit();
     } else if let Some(fixup) = entry::fixup(frame.rip) {
+        if vector == PAGE_FAULT {
+            user::note_fault(read_cr2(), frame.error);
+        }
         frame.rip = fixup;
     } else {
         let cr2 = fault_address(vector);

@@ -3,7 +3,7 @@
 use hal::addr::Va;
 use qk_core::futex::{ANY, Key, robust};
 
-use super::table::{ENTRY_WORK, UserWord, futexes, is_own, key};
+use super::table::{ENTRY_WORK, UserWord, futexes, is_own, key, settled};
 use crate::preempt;
 use crate::thread::Thread;
 use crate::user::{get_words, put_u32_opt, user};
@@ -23,13 +23,8 @@ pub fn thread_ends(thread: &'static Thread) {
             },
             |left| {
                 let word = UserWord(user(left.at.0, 4)?);
-                futexes().release(
-                    left,
-                    key(thread, left.at.0, false),
-                    &word,
-                    tid,
-                    preempt::point,
-                )
+                let key = key(thread, left.at.0, false);
+                settled(|| futexes().release(left, key, &word, tid, preempt::point))
             },
         );
     }

@@ -4,7 +4,9 @@ use abi::Errno;
 use arrayvec::ArrayVec;
 use qk_core::futex::{Key, MAX_MANY, One};
 
-use super::table::{ENTRY_WORK, MONOTONIC, REALTIME, Sleeper, UserWord, futexes, key, op, word};
+use super::table::{
+    ENTRY_WORK, MONOTONIC, REALTIME, Sleeper, UserWord, futexes, key, op, settled, word,
+};
 use super::wait::{Ended, Until, absolute, sleep};
 use crate::preempt;
 use crate::result::{RESTART, SysResult};
@@ -45,12 +47,14 @@ pub fn wait_many(
         let key = key(thread, at, flags & op::PRIVATE != 0);
         words.push((word(at)?, key, expected as u32));
     }
-    let all = words.iter().map(|(word, key, expected)| One {
-        key: *key,
-        word,
-        expected: *expected,
-    });
-    let many = futexes().wait_many(all, Sleeper(thread), preempt::point)?;
+    let many = settled(|| {
+        let all = words.iter().map(|(word, key, expected)| One {
+            key: *key,
+            word,
+            expected: *expected,
+        });
+        futexes().wait_many(all, Sleeper(thread), preempt::point)
+    })?;
     let ended = sleep(thread, until.deadline(), || true);
     match (
         futexes().finish(many, Sleeper(thread), preempt::point),

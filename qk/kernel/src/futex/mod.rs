@@ -13,13 +13,13 @@ use crate::result::{RESTART_ALWAYS, SysResult};
 use crate::shared::{self, children};
 use crate::thread::Thread;
 use crate::user::user;
-use crate::{preempt, rank, sched};
+use crate::{preempt, rank, sched, signal};
 use wait::{Ended, Until, absolute, relative, sleep, wait};
 
 pub use ends::thread_ends;
 pub use many::wait_many;
 pub use table::init;
-use table::{ENTRY_WORK, Sleeper, UserWord, futexes, key, op, word};
+use table::{ENTRY_WORK, Sleeper, UserWord, futexes, key, op, settled, word};
 
 /// Carries out futex(2).
 ///
@@ -65,7 +65,7 @@ pub fn operate(
 fn named(thread: &Thread, at: u64, private: bool) -> Result<Key, Errno> {
     let word = word(at)?;
     if !private {
-        word.load()?;
+        settled(|| word.load())?;
     }
     Ok(key(thread, at, private))
 }
@@ -154,7 +154,7 @@ fn requeue(
     let keys = [named(thread, from, private)?, named(thread, to, private)?];
     let from = word(from)?;
     let expected = expected.map(|value| (&from as &dyn Word, value));
-    let done = futexes().requeue(keys, counts, expected, preempt::point)?;
+    let done = settled(|| futexes().requeue(keys, counts, expected, preempt::point))?;
     Ok((done.woken + done.moved) as u64)
 }
 
@@ -168,8 +168,16 @@ fn wake_op(
     let key = named(thread, at, private)?;
     let changed_key = named(thread, changed, private)?;
     let operation = WakeOp::decode(encoded)?;
-    let changed = (changed_key, &word(changed)?);
-    let woken = futexes().wake_op(key, changed, operation, counts, preempt::point)?;
+    let changed = (changed_key, word(changed)?);
+    let woken = settled(|| {
+        futexes().wake_op(
+            key,
+            (changed.0, &changed.1),
+            operation,
+            counts,
+            preempt::point,
+        )
+    })?;
     Ok(woken as u64)
 }
 
@@ -178,11 +186,14 @@ fn lock(thread: &'static Thread, (at, private): (u64, bool), until: Until) -> Sy
     let mut holder = Holder::NONE;
     loop {
         let state = move |tid| holder.state(tid);
-        match futexes().lock_pi(key, &word, Sleeper(thread), state, preempt::point)? {
+        let locked =
+            settled(|| futexes().lock_pi(key, &word, Sleeper(thread), state, preempt::point));
+        match locked? {
             Locked::Queued => break,
             Locked::Unknown(tid) => holder.find_once(thread, tid)?,
             _ if owns(&word, thread)? => return Ok(0),
-            // The owner is about to end.
+            // The owner is about to end, which may take long when its rank ends with it: what it stored is written back before.
+            _ if signal::is_wanted(thread) => return Err(thread.interrupted(RESTART_ALWAYS)),
             _ => {
                 sched::yield_now(thread.task());
                 preempt::take_interrupts();
@@ -199,7 +210,10 @@ fn lock(thread: &'static Thread, (at, private): (u64, bool), until: Until) -> Sy
 }
 
 fn owns(word: &UserWord, thread: &Thread) -> Result<bool, Errno> {
-    Ok(qk_core::futex::owns(word.load()?, thread.tid() as u32))
+    Ok(qk_core::futex::owns(
+        settled(|| word.load())?,
+        thread.tid() as u32,
+    ))
 }
 
 fn try_lock(thread: &'static Thread, (at, private): (u64, bool)) -> SysResult {
@@ -208,7 +222,9 @@ fn try_lock(thread: &'static Thread, (at, private): (u64, bool)) -> SysResult {
     loop {
         let state = move |tid| holder.state(tid);
         preempt::point(ENTRY_WORK);
-        match futexes().trylock_pi(key, &word, Sleeper(thread), state, preempt::point)? {
+        let locked =
+            settled(|| futexes().trylock_pi(key, &word, Sleeper(thread), state, preempt::point));
+        match locked? {
             Locked::Acquired => return Ok(0),
             Locked::Unknown(tid) => holder.find_once(thread, tid)?,
             Locked::Busy | Locked::Queued => return Err(Errno::EAGAIN),
@@ -219,11 +235,10 @@ fn try_lock(thread: &'static Thread, (at, private): (u64, bool)) -> SysResult {
 fn unlock(thread: &'static Thread, (at, private): (u64, bool)) -> SysResult {
     let tid = thread.tid() as u32;
     // Linux checks the owner before it checks the place.
-    if !qk_core::futex::owns(UserWord(user(at, 4)?).load()?, tid) {
+    let place = UserWord(user(at, 4)?);
+    if !qk_core::futex::owns(settled(|| place.load())?, tid) {
         return Err(Errno::EPERM);
     }
     let (word, key) = (word(at)?, key(thread, at, private));
-    futexes()
-        .unlock_pi(key, &word, tid, preempt::point)
-        .map(|()| 0)
+    settled(|| futexes().unlock_pi(key, &word, tid, preempt::point)).map(|()| 0)
 }

@@ -6,7 +6,7 @@ use hal::sync::{Mutex, Once, class};
 use qk_core::futex::{Futexes, Key, Locks, Place, Waiter, Word};
 
 use crate::thread::Thread;
-use crate::user::user;
+use crate::user::{is_settled, user};
 use crate::{sched, shared};
 
 /// Operations (include/uapi/linux/futex.h).
@@ -80,6 +80,22 @@ impl Word for UserWord {
 
     fn compare_exchange(&self, old: u32, new: u32) -> Result<u32, Errno> {
         hal::user::compare_exchange_u32(self.0, old, new).map_err(|_| Errno::EFAULT)
+    }
+}
+
+/// Carries out an operation of the table, again for as long as another thread's change of what is mapped was in the way of a word: under a
+/// bucket's lock there is no waiting. With EFAULT nothing was done.
+///
+/// # Errors
+/// Those of the operation.
+#[inline(always)] // Of every call; mostly there is no fault.
+pub(super) fn settled<T>(mut once: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+    // POINT: user::is_settled
+    loop {
+        match once() {
+            Err(Errno::EFAULT) if is_settled() => {}
+            done => return done,
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use abi::Errno;
 
-use super::table::{Sleeper, futexes, key, word};
+use super::table::{Sleeper, futexes, key, settled, word};
 use crate::result::{RESTART, RESTART_NO_HANDLER, SysResult};
 use crate::shared::children;
 use crate::thread::Thread;
@@ -79,7 +79,7 @@ pub fn wait(
     let mut looked = false;
     // POINT: sleep
     let ended = loop {
-        match futexes().wait(key, bits, &word, expected, Sleeper(thread)) {
+        match settled(|| futexes().wait(key, bits, &word, expected, Sleeper(thread))) {
             Err(_) if looked => return Ok(0), // A child has changed the word.
             waits => waits?,
         }

@@ -2,7 +2,7 @@
 
 use abi::Errno;
 use qk_core::aspace::{Lender, Unfinished};
-use qk_core::objects::{Lease, Run, TextLease};
+use qk_core::objects::{File, Lease, Run, TextLease};
 
 use super::files::{self, Told};
 use super::pool::{self, node};
@@ -12,6 +12,8 @@ use crate::thread::Thread;
 /// The node pool, as a thread gives back to it.
 struct Giver {
     thread: &'static Thread,
+    /// A file that is about to be mapped: its proxy keeps it, though no region may show it for now.
+    kept: Option<File>,
 }
 
 /// Carries out a change of the calling thread's address space, with all that it entails outside of it.
@@ -24,7 +26,21 @@ pub fn complete<T>(
     aspace: &mut Aspace,
     change: impl FnMut(&mut Aspace) -> Result<T, Unfinished>,
 ) -> Result<T, Errno> {
-    aspace.complete(&mut Giver { thread }, change)
+    aspace.complete(&mut Giver { thread, kept: None }, change)
+}
+
+/// The same before the proxy's `held` file is mapped.
+///
+/// # Errors
+/// Those of `change`.
+pub fn complete_before<T>(
+    thread: &'static Thread,
+    aspace: &mut Aspace,
+    held: File,
+    change: impl FnMut(&mut Aspace) -> Result<T, Unfinished>,
+) -> Result<T, Errno> {
+    let kept = Some(held);
+    aspace.complete(&mut Giver { thread, kept }, change)
 }
 
 impl Lender for Giver {
@@ -48,6 +64,11 @@ impl Lender for Giver {
     }
 
     fn object_left(&mut self, lease: Lease, last: bool) {
+        let is_kept = || {
+            let node = node().expect("it has lent something");
+            self.kept.is_some() && node.with(|objects| objects.file(lease.object())) == self.kept
+        };
+        let last = last && !is_kept();
         pool::detach(self.thread, lease, last);
     }
 }

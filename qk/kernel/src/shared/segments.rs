@@ -8,9 +8,9 @@ use qk_core::mman::{self, FileInfo, MmapArgs};
 use qk_core::regions::Region;
 
 use super::files;
-use super::mappings::{make_vacant, map_held, maps, regions};
+use super::mappings::{map_held, maps, regions};
 use super::pool::node;
-use super::receipt::complete;
+use super::receipt::{complete, complete_before};
 use crate::aspace::Aspace;
 use crate::host::ship;
 use crate::thread::Thread;
@@ -79,8 +79,12 @@ pub fn attach(
             Errno::EEXIST => Errno::EINVAL,
             errno => errno,
         })?;
-        make_vacant(thread, aspace, &plan)?;
-        Ok(plan.region)
+        let region = plan.region;
+        if plan.replace {
+            // It may be attached just there.
+            complete_before(thread, aspace, held, |aspace| aspace.unmap(region.range()))?;
+        }
+        Ok(region)
     });
     match planned {
         Ok(region) => map_held(thread, aspace, held, region, bytes).map(|()| region.start.0),

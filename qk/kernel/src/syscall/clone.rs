@@ -11,7 +11,7 @@ use super::children::{self, ForkRequest};
 use super::{Call, SysResult};
 use crate::host::ship;
 use crate::thread::Thread;
-use crate::user::{get_words, put_u32, user};
+use crate::user::{get_bytes, get_words, put_u32};
 use crate::{preempt, sched};
 
 /// Flags (include/uapi/linux/sched.h).
@@ -114,11 +114,7 @@ pub fn clone3(call: &mut Call<'_>) -> SysResult {
         preempt::point(WORD_WORK);
         let mut word = [0; 8];
         let bytes = (len_bytes - at).min(8) as usize;
-        hal::user::copy_in(
-            &mut word[..bytes],
-            user(args.wrapping_add(at), bytes as u64)?,
-        )
-        .map_err(|_| Errno::EFAULT)?;
+        get_bytes(&mut word[..bytes], args.wrapping_add(at))?;
         if at != CGROUP && u64::from_le_bytes(word) != 0 {
             return Err(if at < NEWEST_BYTES {
                 Errno::EINVAL

@@ -100,14 +100,13 @@ fn map_file(
     file: &FileInfo,
 ) -> Result<(), Errno> {
     let range = plan.region.range();
-    let unmap =
-        |aspace: &mut Aspace| shared::complete(thread, aspace, |aspace| aspace.unmap(range));
     if plan.replace {
-        unmap(aspace)?;
+        shared::complete(thread, aspace, |aspace| aspace.vacate(range))?;
     }
     let mapped = map_private(thread, aspace, fd, plan.region, file);
+    aspace.end_replacing();
     if mapped.is_err() {
-        unmap(aspace)?;
+        shared::complete(thread, aspace, |aspace| aspace.unmap(range))?;
     }
     mapped
 }
@@ -162,7 +161,8 @@ fn map_private(
     }
     let mut writable = there;
     writable.prot = Prot::READ | Prot::WRITE;
-    aspace.map_new(writable)?;
+    // Half of a file is no thread's to see.
+    aspace.map_to_fill(writable)?;
     aspace.mark_dirty(there.range());
     // What the file has not stays zero.
     let args = [fd, start.0, there.len_bytes(), region.offset];

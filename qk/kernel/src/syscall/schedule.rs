@@ -6,7 +6,7 @@ use qk_core::sched::CoreSet;
 use super::others::{not_permitted_on, ship_on, thread_of};
 use super::{Call, SysResult};
 use crate::thread::Thread;
-use crate::user::{get_u32, put_u32_opt, put_words};
+use crate::user::{get_bytes, get_u32, put_u32_opt, put_words};
 use crate::{sched, shootdown};
 
 /// Only SCHED_OTHER (include/uapi/linux/sched.h) is known, at priority 0.
@@ -55,8 +55,7 @@ pub fn sched_setaffinity(call: &mut Call<'_>) -> SysResult {
     };
     let mut mask = [0; MASK_BYTES];
     let len = (len_bytes as usize).min(MASK_BYTES);
-    hal::user::copy_in(&mut mask[..len], crate::user::user(from, len as u64)?)
-        .map_err(|_| Errno::EFAULT)?;
+    get_bytes(&mut mask[..len], from)?;
     let (words, _) = mask.as_chunks();
     let wanted = CoreSet::from_words(core::array::from_fn(|i| u64::from_le_bytes(words[i])));
     let allowed = wanted.and(&call.rank.cores());

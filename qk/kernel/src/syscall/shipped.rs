@@ -16,7 +16,7 @@ use crate::aspace::Aspace;
 use crate::host::ship;
 use crate::rank::Rank;
 use crate::thread::Thread;
-use crate::user::{Program, get_words, sigset_size};
+use crate::user::{Program, Unchanging, get_words, sigset_size};
 use crate::{clock, preempt, signal, stats};
 
 /// Work for a structure of pointers that Linux may write behind, in instructions: with what is done about the buffers.
@@ -185,9 +185,9 @@ fn has_written(rank: &Rank, row: &Row, args: &[u64; 6], log_position: u64) {
     rank.memory().end_writes();
 }
 
-/// Shows `visit` each range, below the end of user memory, that Linux may write.
+/// Shows `visit` each range, below the end of user memory, that Linux may write. The address space is locked.
 fn for_each_written(row: &Row, args: &[u64; 6], visit: &mut impl FnMut(VaRange)) {
-    let _ = row.pieces(args, &Program(WRITTEN_WORK), &mut |piece: Piece| {
+    let _ = row.pieces(args, &Unchanging(WRITTEN_WORK), &mut |piece: Piece| {
         let end = piece.at.saturating_add(piece.len_bytes).min(USER_TOP);
         if piece.dir != Dir::In && piece.at < end {
             visit(Va(piece.at).until(Va(end)));

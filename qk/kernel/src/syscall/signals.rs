@@ -8,8 +8,8 @@ use super::others::{is_self, ship_on, thread_of};
 use super::{Call, RESTART_NO_HANDLER, SysResult};
 use crate::thread::Thread;
 use crate::user::{
-    SIGSET_BYTES, get_u64, get_words, put_bytes, put_u64_opt, put_words_opt, sigset_size,
-    timespec_ns, user,
+    SIGSET_BYTES, get_bytes, get_u64, get_words, put_bytes, put_u64_opt, put_words_opt,
+    sigset_size, timespec_ns,
 };
 use crate::{clock, delivery, sched, sigframe, signal, timer};
 
@@ -305,6 +305,6 @@ pub fn tgsigqueueinfo(call: &mut Call<'_>) -> SysResult {
 
 fn queued_info(signo: u64, from: u64) -> Result<Option<SigInfo>, Errno> {
     let mut bytes = [0; SIGINFO_BYTES];
-    hal::user::copy_in(&mut bytes, user(from, SIGINFO_BYTES as u64)?).map_err(|_| Errno::EFAULT)?;
+    get_bytes(&mut bytes, from)?;
     Ok(signal_or_probe(signo)?.map(|signal| SigInfo::from_bytes(signal, &bytes)))
 }

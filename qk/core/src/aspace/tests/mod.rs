@@ -8,6 +8,7 @@ mod model;
 mod peers;
 mod pieces;
 mod receipt;
+mod replace;
 mod rights;
 mod text;
 mod usage;

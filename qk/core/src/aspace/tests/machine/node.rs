@@ -23,6 +23,18 @@ impl Node {
         with(|s| s.apply((s.applied + count).min(s.log.len())));
     }
 
+    /// The proxy applies the next record; `false`: there is none.
+    pub fn apply_one() -> bool {
+        with(|s| {
+            let next = s.applied + 1;
+            let is_there = next <= s.log.len();
+            if is_there {
+                s.apply(next);
+            }
+            is_there
+        })
+    }
+
     pub fn set_log_room(records: usize) {
         with(|s| s.room = records.max(1));
     }

@@ -1,0 +1,94 @@
+//! Mapping over something (MAP_FIXED). Linux does it in one step: a thread that uses the pages meanwhile finds what was there or what
+//! comes. Here there is nothing between the two, for whom the address space's lock makes wait: the program's own threads, and the kernel
+//! in their name. For Linux, which carries out their calls through the proxy, the log has one record less: not that what was there has gone,
+//! only what is there now. Until then the frames that went are no one's: what retires waits for that record.
+
+use super::{Aspace, Machine, Unfinished, record, shown_as};
+use crate::mman::MmapPlan;
+use crate::paging::{self, Extent};
+use crate::regions::{Backing, Prot, Region};
+use abi::Errno;
+use abi::addr::VaRange;
+use wire::region_log::prot;
+
+impl<M: Machine> Aspace<M> {
+    /// Makes a mapping of zeros in the place of what is there.
+    ///
+    /// # Errors
+    /// As [`Self::map`].
+    #[inline(never)] // Out of the way of mappings where nothing is.
+    pub(super) fn map_over(&mut self, plan: &MmapPlan) -> Result<(), Unfinished> {
+        let range = plan.region.range();
+        if plan.region.is_backed() && !self.regions.is_vacant(range) {
+            // What lies there comes back first, to whom it belongs.
+            let others = self.vacant_bytes(range) + self.lent_bytes(range);
+            self.check_free(others)?;
+        }
+        self.vacate(range)?;
+        let mapped = self.map_new(plan.region);
+        self.end_replacing();
+        Ok(mapped?)
+    }
+
+    /// Takes away what is mapped at `range`, in whose place something is mapped next, until [`Self::end_replacing`].
+    ///
+    /// # Errors
+    /// [`Unfinished::Owes`]. ENOMEM, when a region or a large page would have to be cut in two and there is no room.
+    pub fn vacate(&mut self, range: VaRange) -> Result<(), Unfinished> {
+        // Where nothing is mapped there is nothing that peers, or the proxy, have seen.
+        if self.regions.is_vacant(range) {
+            return Ok(());
+        }
+        self.evict(range)?;
+        self.prepare_removal(range)?;
+        self.take_out(range);
+        self.replaced = range;
+        Ok(())
+    }
+
+    /// What takes the place of what was taken away is mapped, or is not: then the proxy gets to know that nothing is there.
+    pub fn end_replacing(&mut self) {
+        if !self.replaced.is_empty() {
+            self.publish_hole(self.replaced);
+        }
+    }
+
+    /// Makes a mapping of zeros, where nothing is mapped, for the proxy to fill, which alone can access it: the program's threads
+    /// wait, or peers see nothing, until [`Self::protect`] gives it an access.
+    ///
+    /// # Errors
+    /// ENOMEM, with nothing changed.
+    pub fn map_to_fill(&mut self, region: Region) -> Result<(), Errno> {
+        debug_assert_eq!(region.backing(), Backing::Own);
+        let range = region.range();
+        self.back_new(range, Prot::empty(), self.max_page(&region))?;
+        self.add_region(region)?;
+        let machine = self.machine;
+        let (tables, root) = self.tables();
+        paging::extents(&tables, root, range, |extent| {
+            let prot = Prot::READ | Prot::WRITE;
+            record(machine, &shown_as(&Extent { prot, ..extent }, prot::FRESH));
+        });
+        self.published(range);
+        Ok(())
+    }
+
+    /// After the log got what is at `range`, in the order of addresses.
+    #[inline]
+    pub(super) fn published(&mut self, range: VaRange) {
+        if !self.replaced.is_empty() {
+            self.note_replaced(range);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn note_replaced(&mut self, range: VaRange) {
+        let VaRange { start, end } = self.replaced;
+        if range.start <= start {
+            self.replaced = start.max(range.end).min(end).until(end);
+        }
+        // Up to this record, if all of it is replaced.
+        self.leases.begin(self.machine);
+    }
+}
