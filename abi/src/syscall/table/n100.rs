@@ -32,7 +32,7 @@ pub(super) const ROWS: &[Call] = &[
     ship(124, "getsid", &[Int]),
     // struct __user_cap_header_struct, two of struct __user_cap_data_struct (uapi/linux/capability.h)
     ship(125, "capget", &[Mem(InOut, Bytes(8)), Mem(Out, Bytes(24))]),
-    refuse(126, "capset", Errno::EPERM, "capabilities are fixed when the rank starts"),
+    ship(126, "capset", &[Mem(InOut, Bytes(8)), Mem(In, Bytes(24))]),
     local(127, "rt_sigpending", &[Mem(Out, Len(1)), Int]),
     local(128, "rt_sigtimedwait", &[Mem(In, Len(3)), Mem(Out, Bytes(SIGINFO)), Mem(In, Bytes(TIMESPEC)), Int]).blocks(),
     local(129, "rt_sigqueueinfo", &[Int, Int, Mem(In, Bytes(SIGINFO))]).relayed(),
@@ -43,7 +43,7 @@ pub(super) const ROWS: &[Call] = &[
     ship(132, "utime", &[Path, Mem(In, Bytes(16))]),
     ship(133, "mknod", &[Path, Hex, Hex]),
     gone(134, "uselib"),
-    local(135, "personality", &[Hex]),
+    local(135, "personality", &[Hex]).relayed(),
     refuse(136, "ustat", Errno::ENOSYS, "obsolete: use statfs"),
     ship(137, "statfs", &[Path, Mem(Out, Bytes(STATFS))]),
     ship(138, "fstatfs", &[Fd, Mem(Out, Bytes(STATFS))]),

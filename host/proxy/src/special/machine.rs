@@ -4,6 +4,7 @@ mod flags;
 
 use std::fmt::Write as _;
 
+use abi::ident;
 use flags::FLAGS;
 
 /// /proc/cpuinfo: the host's first processor as often as the node has cores, with those of its flags that the node's
@@ -61,6 +62,12 @@ pub fn stat(linux: &str, cores: usize) -> String {
 /// /proc/loadavg, as sysinfo(2) has it: no load is kept. The process runs, and is the last that was started.
 pub fn loadavg(pid: u32) -> String {
     format!("0.00 0.00 0.00 1/1 {pid}\n")
+}
+
+/// /proc/version: what uname says, in Linux's order.
+pub fn version() -> String {
+    let (system, release, version) = (ident::SYSNAME, ident::RELEASE, ident::VERSION);
+    format!("{system} version {release} (Margay) {version}\n")
 }
 
 /// /proc/sys/kernel/yama/ptrace_scope (Documentation/admin-guide/LSM/Yama.rst): process_vm_readv between ranks is the QK's,

@@ -113,6 +113,7 @@ const LOCAL: &[(&str, Handler)] = local! {
     "clock_nanosleep" => time::clock_nanosleep,
     "clock_gettime" => time::clock_gettime,
     "clock_getres" => time::clock_getres,
+    "clock_settime" => time::clock_settime,
     "gettimeofday" => time::gettimeofday,
     "time" => time::time,
     "times" => time::times,
