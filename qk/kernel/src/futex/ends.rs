@@ -4,6 +4,7 @@ use hal::addr::Va;
 use qk_core::futex::{ANY, Key, robust};
 
 use super::table::{ENTRY_WORK, UserWord, futexes, is_own, key};
+use super::wake_there;
 use crate::preempt;
 use crate::thread::Thread;
 use crate::user::{get_words, put_u32_opt, user};
@@ -23,13 +24,10 @@ pub fn thread_ends(thread: &'static Thread) {
             },
             |left| {
                 let word = UserWord(user(left.at.0, 4)?);
-                futexes().release(
-                    left,
-                    key(thread, left.at.0, false),
-                    &word,
-                    tid,
-                    preempt::point,
-                )
+                let (at, key) = (left.at.0, key(thread, left.at.0, false));
+                let released = futexes().release(left, key, &word, tid, preempt::point);
+                let _ = wake_there(thread, key, at, 1);
+                released
             },
         );
     }
@@ -40,6 +38,8 @@ pub fn thread_ends(thread: &'static Thread) {
     futexes().release_all(tid, own, preempt::point);
     let clear = thread.program().clear_tid();
     if put_u32_opt(clear, 0).is_ok() && clear != 0 {
-        let _ = futexes().wake(key(thread, clear, false), 1, ANY, preempt::point);
+        let key = key(thread, clear, false);
+        let _ = futexes().wake(key, 1, ANY, preempt::point);
+        let _ = wake_there(thread, key, clear, 1);
     }
 }
