@@ -44,10 +44,12 @@ pub(super) const ROWS: &[Call] = &[
     ship(133, "mknod", &[Path, Hex, Hex]),
     gone(134, "uselib"),
     local(135, "personality", &[Hex]).relayed(),
-    refuse(136, "ustat", Errno::ENOSYS, "obsolete: use statfs"),
+    // struct ustat (linux/types.h)
+    ship(136, "ustat", &[Hex, Mem(Out, Bytes(32))]),
     ship(137, "statfs", &[Path, Mem(Out, Bytes(STATFS))]),
     ship(138, "fstatfs", &[Fd, Mem(Out, Bytes(STATFS))]),
-    refuse(139, "sysfs", Errno::ENOSYS, "obsolete: read /proc/filesystems"),
+    // A name of a file system, and room for one: none is longer than a page.
+    ship(139, "sysfs", &[Int, Sysfs, Mem(Out, Bytes(64))]),
     ship(140, "getpriority", &[Int, Int]),
     ship(141, "setpriority", &[Int, Int, Int]),
     local(142, "sched_setparam", &[Int, Mem(In, Bytes(4))]),

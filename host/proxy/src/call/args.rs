@@ -49,6 +49,8 @@ pub struct Scratch {
     pollfds: Vec<u64>,
     groups: Vec<u32>,
     capabilities: own::Capabilities,
+    /// struct sigevent.
+    event: [u64; 8],
     /// Who is to get signals of a descriptor: struct f_owner_ex, or one int in place of its number.
     owner: [i32; 2],
     owner_of: Option<Target>,
@@ -68,6 +70,7 @@ impl Scratch {
             pollfds: Vec::new(),
             groups: Vec::new(),
             capabilities: own::Capabilities::default(),
+            event: [0; 8],
             owner: [F_OWNER_PID, 0],
             owner_of: None,
         })
@@ -248,6 +251,8 @@ fn by_number(
             }
         }
         libc::SYS_setrlimit => own::limit(args, first_own_fd, memory, &mut scratch.rlimit)?,
+        libc::SYS_kcmp => own::compare(args, first_own_fd)?,
+        libc::SYS_mq_notify => own::notification(args, first_own_fd, memory, &mut scratch.event),
         libc::SYS_capset => own::capabilities(args, memory, &mut scratch.capabilities)?,
         libc::SYS_setgroups => own::groups(args, memory, &mut scratch.groups)?,
         libc::SYS_prlimit64 => own::limits(args)?,

@@ -6,6 +6,7 @@ use abi::Errno;
 use rustix::process::{Resource, getrlimit};
 use zerocopy::IntoBytes;
 
+use crate::fds;
 use crate::memory::{GUARD_ADDR, RankMemory, clamp};
 
 /// NGROUPS_MAX (uapi/linux/limits.h)
@@ -61,6 +62,19 @@ pub fn groups(
 pub struct Capabilities {
     header: [u32; 2],
     data: [[u32; 3]; 2],
+}
+
+#[cfg(test)]
+impl Capabilities {
+    /// Its bytes that Linux is given first.
+    pub fn header(&self) -> &[u8] {
+        self.header.as_bytes()
+    }
+
+    /// And second.
+    pub fn data(&self) -> &[u8] {
+        self.data.as_bytes()
+    }
 }
 
 /// capset: the proxy's capabilities stay as they are, so only the same may be set. Linux is given `copy`; a version that it does
@@ -184,4 +198,49 @@ pub fn time_limit(limit: &mut u64, memory: &impl RankMemory, copy: &mut [u64; 2]
         Ok(()) => copy.as_mut_ptr() as u64,
         Err(_) => GUARD_ADDR,
     };
+}
+
+/// kcmp: compares descriptors of the rank's.
+///
+/// # Errors
+/// EOPNOTSUPP for KCMP_EPOLL_TFD, as of a Linux without epoll: it names descriptors in a structure.
+pub fn compare(args: &mut [u64; 6], first_own_fd: u32) -> Result<(), Errno> {
+    /// uapi/linux/kcmp.h
+    const FILE: u32 = 0;
+    const EPOLL_TFD: u32 = 7;
+    match args[2] as u32 {
+        FILE => {
+            for fd in &mut args[3..5] {
+                *fd = fds::visible(*fd, first_own_fd);
+            }
+            Ok(())
+        }
+        EPOLL_TFD => Err(Errno::EOPNOTSUPP),
+        _ => Ok(()),
+    }
+}
+
+/// mq_notify: gives Linux `copy`, in which a socket and what is to be sent to it (SIGEV_THREAD) are the rank's.
+pub fn notification(
+    args: &mut [u64; 6],
+    first_own_fd: u32,
+    memory: &impl RankMemory,
+    copy: &mut [u64; 8],
+) {
+    /// uapi/asm-generic/siginfo.h
+    const SIGEV_THREAD: u64 = 2;
+    if args[1] == 0 {
+        return;
+    }
+    if memory.read(args[1], copy.as_mut_bytes()).is_err() {
+        args[1] = GUARD_ADDR;
+        return;
+    }
+    // sigev_value; sigev_signo and sigev_notify
+    if copy[1] >> 32 == SIGEV_THREAD {
+        copy[0] = clamp(copy[0]);
+        copy[1] =
+            SIGEV_THREAD << 32 | fds::visible(copy[1] as u32 as u64, first_own_fd) as u32 as u64;
+    }
+    args[1] = copy.as_ptr() as u64;
 }

@@ -14,6 +14,8 @@ pub struct Attributes {
     parent_death_signal: AtomicU64,
     /// It may have its threads' accesses ordered (membarrier(2)).
     registered_barriers: AtomicBool,
+    /// Some descriptor may signal it (O_ASYNC, F_NOTIFY, mq_notify).
+    signalling_descriptors: AtomicBool,
     /// It has started children.
     has_children: AtomicBool,
 }
@@ -27,6 +29,7 @@ impl Attributes {
             personality: AtomicU64::new(0),
             parent_death_signal: AtomicU64::new(0),
             registered_barriers: AtomicBool::new(false),
+            signalling_descriptors: AtomicBool::new(false),
             has_children: AtomicBool::new(false),
         }
     }
@@ -80,6 +83,17 @@ impl Attributes {
     pub fn register_barriers(&self, registered: bool) {
         self.registered_barriers
             .store(registered, Ordering::Relaxed);
+    }
+
+    /// Whether some descriptor may signal it.
+    #[inline]
+    pub fn has_signalling_descriptors(&self) -> bool {
+        self.signalling_descriptors.load(Ordering::Relaxed)
+    }
+
+    /// From now on one may.
+    pub fn note_signalling_descriptor(&self) {
+        self.signalling_descriptors.store(true, Ordering::Relaxed);
     }
 
     /// It starts a child.
