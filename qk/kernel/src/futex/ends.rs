@@ -4,8 +4,8 @@ use hal::addr::Va;
 use qk_core::futex::{ANY, Key, robust};
 
 use super::table::{ENTRY_WORK, UserWord, futexes, is_own, key};
-use super::wake_there;
 use crate::preempt;
+use crate::shared::children;
 use crate::thread::Thread;
 use crate::user::{get_words, put_u32_opt, user};
 
@@ -26,7 +26,7 @@ pub fn thread_ends(thread: &'static Thread) {
                 let word = UserWord(user(left.at.0, 4)?);
                 let (at, key) = (left.at.0, key(thread, left.at.0, false));
                 let released = futexes().release(left, key, &word, tid, preempt::point);
-                let _ = wake_there(thread, key, at, 1);
+                let _ = children::wake(thread, key, at, 1);
                 released
             },
         );
@@ -40,6 +40,6 @@ pub fn thread_ends(thread: &'static Thread) {
     if put_u32_opt(clear, 0).is_ok() && clear != 0 {
         let key = key(thread, clear, false);
         let _ = futexes().wake(key, 1, ANY, preempt::point);
-        let _ = wake_there(thread, key, clear, 1);
+        let _ = children::wake(thread, key, clear, 1);
     }
 }

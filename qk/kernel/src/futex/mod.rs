@@ -129,7 +129,7 @@ fn wake(thread: &'static Thread, at: u64, private: bool, count: i32, bits: u32) 
     let key = named(thread, at, private)?;
     let woken = futexes().wake(key, count, bits, preempt::point)?;
     let wanted = count.max(1) as usize;
-    wake_there(thread, key, at, wanted - woken).map(|more| (woken + more) as u64)
+    children::wake(thread, key, at, wanted - woken).map(|more| (woken + more) as u64)
 }
 
 /// Has all waiters for futexes in shared memory read their words once more.
@@ -155,16 +155,7 @@ fn requeue(
     let done = done.woken + done.moved;
     // Who waits in Linux is woken: it finds out that nothing has changed.
     let left = (counts[0] as usize + counts[1] as usize).saturating_sub(done);
-    wake_there(thread, keys[0], at, left).map(|more| (done + more) as u64)
-}
-
-/// Wakes those that wait in Linux for a futex at `at` that children may share.
-fn wake_there(thread: &'static Thread, key: Key, at: u64, count: usize) -> Result<usize, Errno> {
-    if shared::is_shared(key) {
-        children::wake(thread, at, count)
-    } else {
-        Ok(0)
-    }
+    children::wake(thread, keys[0], at, left).map(|more| (done + more) as u64)
 }
 
 fn wake_op(
@@ -180,8 +171,8 @@ fn wake_op(
     let changed = (changed_key, &word(changed_at)?);
     let woken = futexes().wake_op(key, changed, operation, counts, preempt::point)?;
     // As above.
-    let more = wake_there(thread, key, at, counts[0].max(1) as usize)?
-        + wake_there(thread, changed_key, changed_at, counts[1].max(1) as usize)?;
+    let more = children::wake(thread, key, at, counts[0].max(1) as usize)?
+        + children::wake(thread, changed_key, changed_at, counts[1].max(1) as usize)?;
     Ok((woken + more) as u64)
 }
 

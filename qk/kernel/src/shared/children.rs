@@ -32,7 +32,7 @@ static WAITS: AtomicU64 = AtomicU64::new(0);
 /// A wait for so long, in nanoseconds, leaves time to look for children.
 const LONG_NS: u64 = 5_000_000;
 /// Of shorter waits every so manieth does so, too.
-const LOOK_EVERY: u64 = 64;
+const SEARCH_EVERY: u64 = 64;
 
 /// Has `fork` make a child that goes on with the rank's memory, and `wake_waiters` wake all that wait for futexes in shared memory. Nothing is mapped or unmapped meanwhile: what the child gets is
 /// what is looked at here.
@@ -103,7 +103,11 @@ pub fn wait(
     WAITERS.fetch_sub(1, Ordering::SeqCst);
     // Children may be gone: that is looked for after waits that were long, and now and then.
     let was_long = hal::time::tsc() - began > clock::ticks(LONG_NS);
-    if was_long || WAITS.fetch_add(1, Ordering::Relaxed) % LOOK_EVERY == 0 {
+    if was_long
+        || WAITS
+            .fetch_add(1, Ordering::Relaxed)
+            .is_multiple_of(SEARCH_EVERY)
+    {
         look(thread);
     }
     ended
@@ -124,13 +128,23 @@ fn look(thread: &'static Thread) {
     }
 }
 
-/// Wakes at most `count` that wait in Linux for a futex in shared memory, which the rank has at `at`; returns how many.
+/// Wakes at most `count` that wait in Linux for the futex `key`, which the rank has at `at`; returns how many. None wait there for
+/// memory that is not shared.
 ///
 /// # Errors
 /// What the host says.
+#[inline]
+pub fn wake(thread: &'static Thread, key: Key, at: u64, count: usize) -> Result<usize, Errno> {
+    if is_shared(key) {
+        wake_there(thread, at, count)
+    } else {
+        Ok(0)
+    }
+}
+
 #[cold]
 #[inline(never)]
-pub fn wake(thread: &'static Thread, at: u64, count: usize) -> Result<usize, Errno> {
+fn wake_there(thread: &'static Thread, at: u64, count: usize) -> Result<usize, Errno> {
     let is_local = || SHARING.load(Ordering::SeqCst) | WAITERS.load(Ordering::SeqCst) == 0;
     if count == 0 || is_local() {
         return Ok(0);

@@ -11,6 +11,7 @@ mod futex;
 mod ids;
 mod limits;
 mod memory;
+mod memory_limits;
 mod others;
 mod policy;
 mod process;

@@ -2,7 +2,7 @@
 // personality, capabilities as they are; and that the kernel has one name.
 //
 // Regression: daemons and launchers failed, for these were EINVAL or EPERM; the files that name the kernel were the host's.
-#include "../common/proc.h"
+#include "../common/effects.h"
 #include <linux/capability.h>
 #include <sys/personality.h>
 #include <sys/prctl.h>
@@ -13,6 +13,7 @@
 static void parents_end(void)
 {
     int signo = -1;
+    call("prctl");
     check(prctl(PR_GET_PDEATHSIG, &signo) == 0 && (signo == 0 || signo == SIGKILL), "none, or what the starter said");
     check(prctl(PR_SET_PDEATHSIG, SIGTERM) == 0 && prctl(PR_GET_PDEATHSIG, &signo) == 0 && signo == SIGTERM, "a signal");
     check(prctl(PR_SET_PDEATHSIG, 0) == 0 && prctl(PR_GET_PDEATHSIG, &signo) == 0 && signo == 0, "none again");
@@ -23,6 +24,7 @@ static void parents_end(void)
 static void orphans(void)
 {
     int set = -1;
+    call("prctl");
     check(prctl(PR_GET_CHILD_SUBREAPER, &set) == 0 && set == 0, "orphans go to others");
     check(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0 && prctl(PR_GET_CHILD_SUBREAPER, &set) == 0 && set == 1, "they come here");
     check(prctl(PR_SET_CHILD_SUBREAPER, 0) == 0 && prctl(PR_GET_CHILD_SUBREAPER, &set) == 0 && set == 0, "and do not");
@@ -32,13 +34,14 @@ static void orphans(void)
 static void slack(void)
 {
     long first = prctl(PR_GET_TIMERSLACK);
+    call("prctl");
     check(first > 0, "timers may be late");
     check(prctl(PR_SET_TIMERSLACK, 12345) == 0 && prctl(PR_GET_TIMERSLACK) == 12345, "by another time");
     check(prctl(PR_SET_TIMERSLACK, 0) == 0 && prctl(PR_GET_TIMERSLACK) == first, "by what it was");
 }
 
 // Whether select leaves as little of the time as it has waited for.
-static int is_told_what_is_left(void)
+static int shows_the_rest(void)
 {
     struct timeval limit = {0, 1000};
     need(select(0, NULL, NULL, NULL, &limit) == 0, "select");
@@ -47,14 +50,15 @@ static int is_told_what_is_left(void)
 
 static void personalities(void)
 {
-    check(personality(~0u) == 0 && is_told_what_is_left(), "select says what is left");
+    call("personality");
+    check(personality(~0u) == 0 && shows_the_rest(), "select says what is left");
     check(personality(STICKY_TIMEOUTS) == 0 && personality(~0u) == STICKY_TIMEOUTS, "STICKY_TIMEOUTS");
     struct timespec limit = {0, 1000000};
-    check(!is_told_what_is_left(), "select does not");
+    check(!shows_the_rest(), "select does not");
     check(syscall(SYS_pselect6, 0, NULL, NULL, NULL, &limit, NULL) == 0 && limit.tv_nsec == 1000000, "nor pselect");
     check(syscall(SYS_ppoll, NULL, 0, &limit, NULL, 8) == 0 && limit.tv_nsec == 1000000, "nor ppoll");
     check_fails(syscall(SYS_select, 0, NULL, NULL, NULL, 8), EFAULT, "a bad pointer");
-    check(personality(ADDR_NO_RANDOMIZE) == STICKY_TIMEOUTS && is_told_what_is_left(), "without it, it says so again");
+    check(personality(ADDR_NO_RANDOMIZE) == STICKY_TIMEOUTS && shows_the_rest(), "without it, it says so again");
     check(personality(0) == ADDR_NO_RANDOMIZE, "as it was");
 }
 
@@ -77,6 +81,7 @@ static void capabilities(void)
 
 static void cpuid(void)
 {
+    call("arch_prctl");
     check(syscall(SYS_arch_prctl, 0x1011, 0) == 1, "CPUID does not fault");
     int faults = syscall(SYS_arch_prctl, 0x1012, 0) == 0;
     check(faults || errno == ENODEV, "it is made to, or cannot be");
@@ -88,6 +93,7 @@ static void names(void)
 {
     struct utsname name;
     char wanted[300];
+    call("uname");
     need(uname(&name) == 0, "uname");
     check(strcmp(proc_line("/proc/sys/kernel/osrelease", ""), name.release) == 0, "the release is uname's");
     check(strcmp(proc_line("/proc/sys/kernel/version", ""), name.version) == 0, "so is the version");
