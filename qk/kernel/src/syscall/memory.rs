@@ -210,7 +210,8 @@ pub fn mremap(call: &mut Call<'_>) -> SysResult {
         let plan = mman::mremap(&args, aspace.regions(), &aspace.bounds())?;
         let more_bytes = || longer(old_len_bytes, new_len_bytes);
         expand(call.rank, aspace, more_bytes)?;
-        if aspace.regions().lookup(Va(addr)).is_some_and(is_data) {
+        let moved = || aspace.regions().lookup(Va(addr));
+        if call.rank.limits_memory() && moved().is_some_and(is_data) {
             expand_data(call.rank, aspace, || more_bytes().unwrap_or(0))?;
         }
         shared::complete(call.thread, aspace, |aspace| aspace.remap(&plan)).map(|at| at.0)
