@@ -69,11 +69,14 @@ fn every_option_of_prctl_has_its_effect_seen() {
     let kernel = source("qk/kernel/src/syscall/process.rs");
     let (_, prctl) = kernel.split_once("pub fn prctl").expect("prctl");
     let (options, _) = prctl.split_once("match option").expect("its options");
-    let program = source("tests/programs/effects/of_process.c");
-    let (_, group) = groups(&program)
-        .find(|(name, _)| *name == "prctl")
-        .expect("its group");
-    all_are_in(group, &constants(options, "", "u64", "PR_"));
+    let programs = ["of_process", "of_attributes"];
+    let programs = programs.map(|name| source(&format!("tests/programs/effects/{name}.c")));
+    let all = programs.iter().flat_map(|program| groups(program));
+    let of_prctl: String = all
+        .filter(|(name, _)| *name == "prctl")
+        .map(|(_, group)| group)
+        .collect();
+    all_are_in(&of_prctl, &constants(options, "", "u64", "PR_"));
 }
 
 /// So is madvise.

@@ -12,5 +12,7 @@ pub const MACHINE: &str = "x86_64";
 pub const NSIG: u32 = 64;
 /// personality(2): nothing is placed at random (include/uapi/linux/personality.h), as on a node in any case.
 pub const ADDR_NO_RANDOMIZE: u64 = 0x0004_0000;
+/// personality(2): select and its kin leave the time that they are given as it is.
+pub const STICKY_TIMEOUTS: u64 = 0x0400_0000;
 /// Kinds of resource limits (include/uapi/asm-generic/resource.h, RLIM_NLIMITS).
 pub const RLIM_NLIMITS: usize = 16;

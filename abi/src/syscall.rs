@@ -2,7 +2,7 @@
 //!
 //! A row says how a call is served and what its arguments are. It drives dispatch in the QK, pointer checking in the
 //! proxy, strace, the counters and the documentation. Numbers and prototypes: arch/x86/entry/syscalls/syscall_64.tbl
-//! and include/linux/syscalls.h of Linux 6.1.
+//! and include/linux/syscalls.h of Linux 6.18.
 
 pub mod layout;
 pub mod operand;
@@ -48,6 +48,8 @@ pub enum Len {
     Bytes(u32),
     /// As many as the argument with this index says.
     Arg(u8),
+    /// So many more than that.
+    Plus(u8, u32),
     /// Argument `.0` elements of `.1` bytes.
     Times(u8, u32),
     /// A bit for each of as many as argument `.0` (an int) says, in words of 8 bytes (fd_set).
@@ -98,6 +100,10 @@ pub enum Arg {
     Ioctl,
     /// The same of fcntl(2).
     Fcntl,
+    /// The same of semctl(2): the command.
+    Semctl,
+    /// The same of sysfs(2): the option.
+    Sysfs,
     /// A signal mask for the time of the call, its length in the argument with this index.
     Sigset(u8),
     /// pselect6's pair of pointer to such a mask and length.
@@ -212,7 +218,10 @@ impl Arg {
     const fn writes(&self) -> bool {
         match self {
             Arg::Mem(dir, _) | Arg::Iovec(dir, _) | Arg::Msghdr(dir) => !matches!(dir, Dir::In),
-            _ => matches!(self, Arg::Mmsghdr(..) | Arg::Ioctl | Arg::Fcntl),
+            _ => matches!(
+                self,
+                Arg::Mmsghdr(..) | Arg::Ioctl | Arg::Fcntl | Arg::Semctl
+            ),
         }
     }
 }

@@ -31,7 +31,7 @@ const WAYS: &[(&str, &str, Option<&str>)] = &[
     (
         "probe",
         "1",
-        Some("asked for semget, io_setup, refused: System V"),
+        Some("asked for io_setup, keyctl, refused: kernel AIO"),
     ),
     ("probe", "0", None),
     (

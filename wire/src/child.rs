@@ -66,7 +66,7 @@ pub struct Child {
     pub heap_end: Word,
     /// Whether it is dumpable (prctl's PR_GET_DUMPABLE).
     pub dumpable: Word,
-    /// What the program has set of its personality: [`abi::ident::ADDR_NO_RANDOMIZE`] or nothing.
+    /// What the program has set of its personality: of [`abi::ident::ADDR_NO_RANDOMIZE`] and [`abi::ident::STICKY_TIMEOUTS`].
     pub personality: Word,
     /// Words of [`Self::fpu`] that are filled in.
     pub fpu_words: Word,

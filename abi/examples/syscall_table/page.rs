@@ -7,7 +7,7 @@ use margay_abi::syscall::{ALL, Arg, Call, Dir, Len, Restart, Serve};
 const HEAD: &str = "\
 # System calls
 
-Every system call of Linux 6.1 on x86-64, and who serves it. Made from the table in `abi/src/syscall/table/`, which also drives the
+Every system call of Linux 6.18 on x86-64, and who serves it. Made from the table in `abi/src/syscall/table/`, which also drives the
 kernel's dispatch, the proxy's checks, `--strace` and `--stats`; do not edit:
 
     cargo run -p margay-abi --example syscall_table > docs/syscalls.md
@@ -23,7 +23,7 @@ const LEGEND: &str = "
 
 Arguments: `fd` and `dirfd` descriptors, checked to be the rank's; `path` and `string` end with a NUL; `int` and `hex` are passed as they are;
 `in`, `out` and `inout` point to memory that the call reads, writes or both, with its length in bytes (`#3`: what the third argument
-says, `*#3`: what the number behind it says); `iovec` and `msghdr` are followed to what they name; `request` is what ioctl or fcntl take; `sigset` is a mask for the time of the call.
+says, `*#3`: what the number behind it says); `iovec` and `msghdr` are followed to what they name; `request` is what the argument before says (ioctl, fcntl, semctl, sysfs); `sigset` is a mask for the time of the call.
 *Restarts*: a handler with SA_RESTART does not end it.
 
 ";
@@ -83,7 +83,7 @@ fn argument(arg: Arg) -> String {
         Arg::Iovec(way, count) => format!("{} iovec(#{})", direction(way), count + 1),
         Arg::Msghdr(way) => format!("{} msghdr", direction(way)),
         Arg::Mmsghdr(way, count) => format!("{} mmsghdr(#{})", direction(way), count + 1),
-        Arg::Ioctl | Arg::Fcntl => "request".into(),
+        Arg::Ioctl | Arg::Fcntl | Arg::Semctl | Arg::Sysfs => "request".into(),
         Arg::Sigset(len) => format!("sigset(#{})", len + 1),
         Arg::SigsetPair => "sigset and length".into(),
     }
@@ -101,6 +101,7 @@ fn length(len: Len) -> String {
     match len {
         Len::Bytes(bytes) => bytes.to_string(),
         Len::Arg(arg) => format!("#{}", arg + 1),
+        Len::Plus(arg, bytes) => format!("#{} + {bytes}", arg + 1),
         Len::Times(arg, bytes) => format!("#{} × {bytes}", arg + 1),
         Len::Bits(arg) => format!("#{} bits", arg + 1),
         Len::AtPtr(arg) => format!("*#{}", arg + 1),

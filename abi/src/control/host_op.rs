@@ -79,6 +79,9 @@ pub enum HostOp {
     LoadText = 31,
     /// wake_children(addr, count) -> how many: wakes children that wait for a futex in memory that they share with the rank.
     WakeChildren = 40,
+    /// wait_with_children(addr, expected, bits, left_ns) -> 0: waits for a futex in such memory, as FUTEX_WAIT_BITSET, for at most so
+    /// long; u64::MAX: for ever. As futex(2): EAGAIN, ETIMEDOUT, EINTR.
+    WaitWithChildren = 41,
 }
 
 impl HostOp {
@@ -112,6 +115,7 @@ impl HostOp {
             30 => Some(HostOp::DescribeText),
             31 => Some(HostOp::LoadText),
             40 => Some(HostOp::WakeChildren),
+            41 => Some(HostOp::WaitWithChildren),
             _ => None,
         }
     }

@@ -134,6 +134,7 @@ impl Len {
         match self {
             Len::Bytes(bytes) => Size::Bytes(bytes.into()),
             Len::Arg(i) => Size::Counted(args[usize::from(i)], i),
+            Len::Plus(i, more) => Size::Bytes(args[usize::from(i)].saturating_add(more.into())),
             // Counts are ints to Linux, but those of process_vm_readv, which are refused if they are larger.
             Len::Times(i, bytes) => {
                 Size::Bytes(u64::from(args[usize::from(i)] as u32) * u64::from(bytes))
@@ -160,6 +161,8 @@ impl Call {
             Arg::Mmsghdr(dir, i) => Operand::Messages(dir, count(i).min(MAX_VECTORS), i),
             Arg::Ioctl => request::ioctl(args[i - 1]),
             Arg::Fcntl => request::fcntl(args[i - 1]),
+            Arg::Semctl => request::semctl(args[i - 1]),
+            Arg::Sysfs => request::sysfs(args[i - 1]),
             Arg::Sigset(_) => Operand::Mask,
             Arg::SigsetPair => Operand::MaskPair,
         }

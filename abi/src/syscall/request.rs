@@ -1,4 +1,4 @@
-//! What the third argument of ioctl(2) and fcntl(2) is.
+//! What the third argument of ioctl(2) and fcntl(2) is, and others that depend on the argument before.
 //!
 //! A closed list: a request that is not here might follow pointers that were not checked, so it does not exist. Linux is
 //! given [`NO_SUCH_REQUEST`] in its place and says what it says of one that neither a device nor it has.
@@ -41,6 +41,48 @@ pub const fn fcntl(command: u64) -> Operand {
         1035 | 1037 => flat(Out, 8), // F_GET_RW_HINT, F_GET_FILE_RW_HINT
         1036 | 1038 => flat(In, 8),  // F_SET_RW_HINT, F_SET_FILE_RW_HINT
         _ => Operand::Unknown,
+    }
+}
+
+/// The fourth argument of semctl(2), whose third is `command`, an int (uapi/linux/ipc.h, sem.h). How many semaphores a set has only
+/// Linux knows: GETALL and SETALL count as the longest (SEMMSL).
+#[inline(never)]
+#[must_use]
+pub const fn semctl(command: u64) -> Operand {
+    const SEMID_DS: u64 = 104; // struct semid64_ds (arch/x86/include/uapi/asm/sembuf.h)
+    const SEMINFO: u64 = 40;
+    const ALL: u64 = 32000 * 2;
+    match command as u32 {
+        1 => flat(In, SEMID_DS),                  // IPC_SET
+        2 | 18 | 20 => flat(Out, SEMID_DS),       // IPC_STAT, SEM_STAT, SEM_STAT_ANY
+        3 | 19 => flat(Out, SEMINFO),             // IPC_INFO, SEM_INFO
+        13 => flat(Out, ALL),                     // GETALL
+        17 => flat(In, ALL),                      // SETALL
+        0 | 11 | 12 | 14..=16 => Operand::Number, // IPC_RMID, GETPID to GETZCNT, SETVAL
+        _ => Operand::Unknown,
+    }
+}
+
+/// The second argument of sysfs(2), whose first is `option`, an int.
+#[inline(never)]
+#[must_use]
+pub const fn sysfs(option: u64) -> Operand {
+    match option as u32 {
+        1 => Operand::String,
+        _ => Operand::Number,
+    }
+}
+
+/// Whether a call arranges that a descriptor signals a process later, of itself: F_SETFL with O_ASYNC, F_SETOWN, F_SETSIG, F_SETOWN_EX,
+/// F_SETLEASE and F_NOTIFY of fcntl(2), FIOASYNC and its kin of ioctl(2), mq_notify(3).
+#[must_use]
+pub fn signals_later(name: &str, args: &[u64; 6]) -> bool {
+    const O_ASYNC: u64 = 0o20000;
+    match (name, args[1] as u32) {
+        ("fcntl", 4) => args[2] & O_ASYNC != 0,
+        ("fcntl", 8 | 10 | 15 | 1024 | 1026) | ("mq_notify", _) => true,
+        ("ioctl", 0x5452 | 0x8901 | 0x8902) => true, // FIOASYNC, FIOSETOWN, SIOCSPGRP
+        _ => false,
     }
 }
 

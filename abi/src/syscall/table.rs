@@ -15,15 +15,15 @@ mod n200;
 mod n300;
 
 use super::Arg::{
-    DirFd, Fcntl, Fd, Hex, Int, Ioctl, Iovec, Mem, Millis, Mmsghdr, Msghdr, Path, Sigset,
-    SigsetPair, Str,
+    DirFd, Fcntl, Fd, Hex, Int, Ioctl, Iovec, Mem, Millis, Mmsghdr, Msghdr, Path, Semctl, Sigset,
+    SigsetPair, Str, Sysfs,
 };
 use super::Dir::{In, InOut, Out};
-use super::Len::{Arg as Len, AtPtr, Bits, Bytes, Times};
+use super::Len::{Arg as Len, AtPtr, Bits, Bytes, Plus, Times};
 use super::{Arg, Call, local, refuse, ship};
 use crate::Errno;
 
-/// Every system call of Linux 6.1 on x86-64.
+/// Every system call of Linux 6.18 on x86-64.
 pub static ALL: &[Call] = &ROWS;
 
 const PARTS: [&[Call]; 4] = [n000::ROWS, n100::ROWS, n200::ROWS, n300::ROWS];
@@ -58,7 +58,6 @@ const fn gone(nr: u16, name: &'static str) -> Call {
 }
 
 // Reasons that several rows share.
-const NO_SYSV: &str = "System V semaphores and message queues are not supported yet";
 const NO_AIO: &str = "kernel AIO is not supported: use plain reads and writes";
 const NO_SIGNALFD: &str = "signals are taken on the node, not by its host: use sigwait";
 const NO_FANOTIFY: &str = "fanotify is not supported: use inotify";
@@ -72,6 +71,10 @@ const STAYS_PUT: &str = "memory does not move: a rank's partition lies in one pl
 const FIXED_NAMESPACES: &str = "a rank stays in the namespaces it was started in";
 const FIXED_ROOT: &str =
     "mounts and the root directory are the host's and are not changed from a rank";
+const OF_PROBES: &str = "only code that a tracer of Linux puts into a program makes it";
+const HOST_MODULES: &str = "security modules are the host's";
+const XATTR_AT: &str = "use fsetxattr and its kin, or a path in /proc/self/fd";
+const FILE_FLAGS: &str = "flags of files are the host's affair: use statx to read them";
 const HOST_CLOCKS: &str = "the clocks are the host's and are not set from a rank";
 const HOST_ADMIN: &str = "administering the host is not for a rank";
 const NODE_ADMIN: &str = "administering the node is not for a rank";
@@ -89,6 +92,7 @@ const SOCKLEN: u32 = 4; // socklen_t
 const POLLFD: u32 = 8; // struct pollfd (uapi/asm-generic/poll.h)
 const EPOLL_EVENT: u32 = 12; // struct epoll_event, packed on x86-64 (uapi/linux/eventpoll.h)
 const OFFSET: u32 = 8; // loff_t
+const SEMBUF: u32 = 6; // struct sembuf (uapi/linux/sem.h)
 const ITIMER: u32 = 32; // struct itimerval and struct itimerspec
 
 /// A descriptor set of select: a bit for each of argument 0.

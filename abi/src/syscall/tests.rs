@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use super::*;
 
 /// Linux's own list of numbers and names.
-const LINUX: &str = include_str!("linux-6.1.tsv");
+const LINUX: &str = include_str!("linux-6.18.tsv");
 
 fn linux_calls() -> impl Iterator<Item = (u16, &'static str)> {
     LINUX
@@ -43,7 +43,7 @@ fn lookups_by_number_and_by_name_agree() {
         assert_eq!(by_nr(call.nr.into()).expect("by number").name, call.name);
         assert_eq!(by_name(call.name).expect("by name").nr, call.nr);
     }
-    for unknown in [335, 423, 451, 511, 512, 0x4d00, u64::MAX] {
+    for unknown in [337, 423, 470, 511, 512, 0x4d00, u64::MAX] {
         assert!(by_nr(unknown).is_none());
     }
     assert!(by_name("no_such_call").is_none());
@@ -52,7 +52,10 @@ fn lookups_by_number_and_by_name_agree() {
 /// The argument that holds the length, count or length pointer of `arg`.
 fn index_in(arg: Arg) -> Option<u8> {
     match arg {
-        Arg::Mem(_, Len::Arg(i) | Len::Times(i, _) | Len::Bits(i) | Len::AtPtr(i))
+        Arg::Mem(
+            _,
+            Len::Arg(i) | Len::Plus(i, _) | Len::Times(i, _) | Len::Bits(i) | Len::AtPtr(i),
+        )
         | Arg::Iovec(_, i)
         | Arg::Mmsghdr(_, i)
         | Arg::Sigset(i) => Some(i),
@@ -81,7 +84,7 @@ fn lengths_point_at_arguments_that_are_lengths() {
 fn requests_follow_the_argument_that_explains_them() {
     for call in ALL {
         for (i, arg) in call.args.iter().enumerate() {
-            if matches!(arg, Arg::Ioctl | Arg::Fcntl) {
+            if matches!(arg, Arg::Ioctl | Arg::Fcntl | Arg::Semctl | Arg::Sysfs) {
                 assert!(i > 0 && matches!(call.args[i - 1], Arg::Int | Arg::Hex));
             }
         }

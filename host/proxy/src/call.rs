@@ -13,11 +13,13 @@ mod nested;
 mod option;
 mod others;
 pub(crate) mod own;
+mod splice;
 mod target;
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use abi::Errno;
+use abi::syscall::request::signals_later;
 use abi::syscall::{Arg, Call, Serve, by_nr};
 
 use crate::child;
@@ -100,8 +102,15 @@ impl Caller {
         if opens && rank.children().fork_lock.is_wanted() {
             rank.wake_watcher(); // it may have polled before
         }
+        if signals_later(call.name, &args) {
+            SIGNALLING_DESCRIPTORS.store(true, Ordering::Relaxed);
+        }
         let ret = match special::recognise(rank, call, &args, &self.scratch) {
             Special::No if waits_for_children(call) => child::wait(rank, call.nr, &args),
+            Special::No if is(call, libc::SYS_pidfd_send_signal) => {
+                others::signal_by_descriptor(rank, &args)?
+            }
+            Special::No if is(call, libc::SYS_vmsplice) => splice::carry_out(&args)?,
             Special::No => coherent::carry_out(rank, call.nr, &args, &self.scratch)
                 .unwrap_or_else(|| by_number(rank, call.nr, &args)),
             Special::Answer(ret) => ret,
@@ -110,8 +119,8 @@ impl Caller {
             others::check_connected(rank, args[0])?;
         }
         opening.store(false, Ordering::SeqCst);
-        if ret >= 0 && (waits_for_children(call) || signals_own_group(call, &args)) {
-            watcher::settle(rank); // SIGCHLD, or what it has sent, comes before the call returns
+        if ret >= 0 && may_signal_rank(call, &args) {
+            watcher::settle(rank); // what the call has caused comes before it returns
         }
         special::complete(rank, call, &args, ret)?;
         args::finish(&after, ret, rank, &self.scratch)?;
@@ -123,9 +132,19 @@ fn waits_for_children(call: &Call) -> bool {
     matches!(i64::from(call.nr), libc::SYS_wait4 | libc::SYS_waitid)
 }
 
-/// Whether a call may signal the rank itself, among others.
-fn signals_own_group(call: &Call, args: &[u64; 6]) -> bool {
-    i64::from(call.nr) == libc::SYS_kill && args[0] as i32 <= 0
+fn is(call: &Call, number: i64) -> bool {
+    i64::from(call.nr) == number
+}
+
+/// Whether some descriptor may signal the rank for any call: when one is written to, when a directory is changed.
+static SIGNALLING_DESCRIPTORS: AtomicBool = AtomicBool::new(false);
+
+/// Whether a call may have signalled the rank itself, among others: SIGCHLD that it waited for, what it sent to its group.
+fn may_signal_rank(call: &Call, args: &[u64; 6]) -> bool {
+    waits_for_children(call)
+        || is(call, libc::SYS_kill) && args[0] as i32 <= 0
+        || is(call, libc::SYS_pidfd_send_signal)
+        || SIGNALLING_DESCRIPTORS.load(Ordering::Relaxed)
 }
 
 /// Whether a call reads or sets resource limits.

@@ -148,6 +148,33 @@ pub fn wake(rank: &Rank, at: u64, count: u64) -> Result<i64, Errno> {
     Errno::from_ret(woken).map_or(Ok(woken), Err)
 }
 
+/// Nanoseconds of a second.
+const NS_PER_S: u64 = 1_000_000_000;
+
+/// Carries out [`abi::control::HostOp::WaitWithChildren`].
+///
+/// # Errors
+/// EFAULT where the rank has nothing mapped; what futex(2) says.
+pub fn wait_beside(rank: &Rank, args: &[u64; 6]) -> Result<i64, Errno> {
+    let [at, expected, bits, left_ns, ..] = *args;
+    if !rank.memory().regions().allow(at, 4, false) {
+        return Err(Errno::EFAULT);
+    }
+    // Both clocks of Linux are the node's: the end is by the one that futex(2) takes for FUTEX_WAIT_BITSET.
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let now_ns = now.tv_sec as u64 * NS_PER_S + now.tv_nsec as u64;
+    let end_ns = now_ns.saturating_add(left_ns);
+    let end = [end_ns / NS_PER_S, end_ns % NS_PER_S];
+    let until = match left_ns {
+        u64::MAX => 0,
+        _ => end.as_ptr().addr() as u64,
+    };
+    let args = [at, libc::FUTEX_WAIT_BITSET as u64, expected, until, 0, bits];
+    // SAFETY: 1. Linux finds out at most whether a word that the rank has there has a value. 2. It reads a struct timespec, two u64.
+    let ended = unsafe { stub::syscall(libc::SYS_futex as u64, &args) };
+    Errno::from_ret(ended).map_or(Ok(ended), Err)
+}
+
 /// Carries out [`abi::control::HostOp::ChildSignal`]: Linux reads the disposition of SIGCHLD when a child ends or stops.
 pub fn child_signal(rank: &Rank, handler: u64, flags: u64) {
     if rank.children().forker.is_there() {

@@ -100,8 +100,9 @@ impl Files {
         Ok(MappedFile {
             object: self.enter(fd, &stat),
             pages: in_file.div_ceil(PAGE),
-            readable: flags & libc::O_ACCMODE != libc::O_WRONLY,
-            writable: flags & libc::O_ACCMODE != libc::O_RDONLY,
+            // Of mode 3 Linux gives neither (open(2)).
+            readable: matches!(flags & libc::O_ACCMODE, libc::O_RDONLY | libc::O_RDWR),
+            writable: matches!(flags & libc::O_ACCMODE, libc::O_WRONLY | libc::O_RDWR),
             mappable: match kind {
                 FileType::RegularFile | FileType::BlockDevice => can_be_mapped(fd),
                 _ => is_zero,

@@ -76,6 +76,9 @@ pub fn carry_out(rank: &'static Rank, index: usize, request: &Request) -> Result
         }
         Some(HostOp::IsWithChild) => rank.objects().is_with_child(args[0], args[1]),
         Some(HostOp::WakeChildren) => child::wake(rank, args[0], args[1]),
+        Some(HostOp::WaitWithChildren) => {
+            cancel::interruptible(rank, index, request.seq, || child::wait_beside(rank, args))
+        }
         Some(HostOp::HoldFile) => hold_file(rank, index, args),
         Some(HostOp::LoadObject) => object(args, |file| {
             rank.objects().load(file, args[2], args[3], args[4])

@@ -229,6 +229,7 @@ fn through_link(call: &Call, args: &[u64; 6]) -> bool {
         libc::SYS_setxattr | libc::SYS_getxattr | libc::SYS_listxattr => true,
         libc::SYS_removexattr | libc::SYS_chdir | libc::SYS_futimesat => true,
         libc::SYS_fchmodat => true,
+        libc::SYS_fchmodat2 => without(args[3], libc::AT_SYMLINK_NOFOLLOW),
         libc::SYS_fchownat => without(args[4], libc::AT_SYMLINK_NOFOLLOW),
         libc::SYS_utimensat => without(args[3], libc::AT_SYMLINK_NOFOLLOW),
         libc::SYS_inotify_add_watch => without(args[2], libc::IN_DONT_FOLLOW as i32),

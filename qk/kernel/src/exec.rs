@@ -52,6 +52,7 @@ fn forget_program(thread: &'static Thread) -> Result<(), Errno> {
         signals.process.action(Signal::CHLD)
     };
     rank.attributes().set_dumpable(true);
+    rank.attributes().register_barriers(false);
     rank.xpmem().program_ends();
     rank.host().program_ends();
     rank.with_aspace(|aspace| shared::complete(thread, aspace, Aspace::clear))?;

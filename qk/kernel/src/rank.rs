@@ -68,6 +68,8 @@ pub struct Rank {
     claims: Claims,
     /// Soft and hard resource limits by RLIMIT_*.
     limits: Mutex<[[u64; 2]; RLIM_NLIMITS], class::Limits>,
+    /// RLIMIT_AS or RLIMIT_DATA is not unlimited.
+    limits_memory: AtomicBool,
     attributes: Attributes,
     /// See [`home`].
     home: AtomicUsize,
@@ -105,6 +107,7 @@ pub fn init(config: &Config) {
         collecting: Mutex::new(()),
         claims: Claims::default(),
         limits: Mutex::new([[u64::MAX; 2]; RLIM_NLIMITS]),
+        limits_memory: AtomicBool::new(false),
         attributes: Attributes::new(),
         home: AtomicUsize::new(home::first(id, config)),
         cores: AtomicCoreSet::new(),
@@ -219,6 +222,11 @@ impl Rank {
         self.limits.lock()[resource]
     }
 
+    /// Whether how much memory it may map is limited (RLIMIT_AS, RLIMIT_DATA).
+    pub fn limits_memory(&self) -> bool {
+        self.limits_memory.load(Ordering::Relaxed)
+    }
+
     /// Carries out `change` on the address space, or reads from it.
     ///
     /// # Errors
@@ -264,10 +272,12 @@ impl Rank {
 
     /// Changes a resource limit, here and for the proxy; returns what it is now.
     pub fn change_limit(&self, resource: usize, change: impl FnOnce(&mut [u64; 2])) -> [u64; 2] {
-        let limit = &mut self.limits.lock()[resource];
-        change(limit);
-        self.host.publish_limit(resource, *limit);
-        *limit
+        let mut limits = self.limits.lock();
+        change(&mut limits[resource]);
+        let is_limited = limits[rlimit::AS][0] & limits[rlimit::DATA][0] != u64::MAX;
+        self.limits_memory.store(is_limited, Ordering::Relaxed);
+        self.host.publish_limit(resource, limits[resource]);
+        limits[resource]
     }
 
     /// Makes room on its cores for `tasks` more.

@@ -30,7 +30,7 @@ static void probe(void)
 {
     unsigned long context = 0;
     syscall(SYS_io_setup, 0, &context);
-    syscall(SYS_semget, 0, 0, 0);
+    syscall(SYS_keyctl, 0, 0, 0);
 }
 
 static void signals(void)

@@ -191,6 +191,8 @@ static void sleeps(void)
     check(clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL) == 0 && now_ns(CLOCK_MONOTONIC) - from >= nap.tv_nsec, "not too short");
     call("clock_getres");
     check(syscall(SYS_clock_getres, CLOCK_MONOTONIC, &resolution) == 0 && resolution.tv_nsec > 0, "a resolution");
+    call("clock_settime");
+    check_fails(syscall(SYS_clock_settime, CLOCK_MONOTONIC, &nap), EINVAL, "not to be set");
     call("clock_gettime");
     struct timespec now;
     check(syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &now) == 0 && now.tv_sec * 1000000000l + now.tv_nsec >= from, "goes on");

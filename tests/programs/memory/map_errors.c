@@ -24,6 +24,10 @@ int main(void)
     check_fails(map(0, 4096, RW, MAP_PRIVATE, -1, 0), EBADF, "a file map of descriptor -1");
     check_fails(map(0, 4096, RW, MAP_PRIVATE, 99, 0), EBADF, "a closed descriptor");
     check_fails(map(0, 4096, PROT_READ, MAP_PRIVATE, write_only, 0), EACCES, "a write-only descriptor");
+    int neither = open("f", O_ACCMODE);
+    need(neither >= 0, "access mode 3");
+    check_fails(map(0, 4096, PROT_READ, MAP_PRIVATE, neither, 0), EACCES, "a descriptor for neither reading nor writing");
+    check_fails(map(0, 4096, PROT_WRITE, MAP_SHARED, neither, 0), EACCES, "nor may it be shared");
     check_fails(map(0, 4096, PROT_READ, MAP_PRIVATE, ends[0], 0), ENODEV, "a pipe");
     check_fails(map(0xffff800000000000, 4096, RW, ANON | MAP_FIXED, -1, 0), ENOMEM, "a kernel address");
     check_fails(map(0x1000000000000000, 4096, RW, ANON | MAP_FIXED, -1, 0), ENOMEM, "an address that is not canonical");

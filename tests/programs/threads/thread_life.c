@@ -60,6 +60,27 @@ static void *stay(void *arg)
     AWAIT(released);
     return tid;
 }
+
+static void *own_number(void *arg)
+{
+    *(pid_t *)arg = own_tid();
+    return NULL;
+}
+
+// Regression: the next thread had the number of the one that had just ended.
+static void not_again(void)
+{
+    int repeats = 0;
+    pid_t tid, last = 0;
+    for (int i = 0; i < 51; i++) {
+        pthread_t thread = start(own_number, &tid);
+        need(pthread_join(thread, NULL) == 0, "pthread_join");
+        repeats += tid == last;
+        last = tid;
+    }
+    check(repeats == 0, "a number is not the next thread's, %d times", repeats);
+}
+
 // So many threads at once, each with a tid of its own.
 static void at_once(int count)
 {
@@ -220,7 +241,7 @@ int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
         CASE(results), CASE(identity), CASE(process_of_threads), CASE(at_once_16), CASE(at_once_200),
-        CASE(at_once_1000), CASE(one_after_another), CASE(nested), CASE(tree), CASE(detached),
+        CASE(at_once_1000), CASE(one_after_another), CASE(not_again), CASE(nested), CASE(tree), CASE(detached),
         CASE(joined_by_another), CASE(join_late), CASE(join_tries), CASE(makers),
     };
     return RUN_CASES(cases);

@@ -16,8 +16,8 @@ static int64_t realtime_us(void)
     return t.tv_sec * INT64_C(1000000) + t.tv_nsec / 1000;
 }
 
-// Natively the superuser could set the host's time: it gives the right away first. On a node no rank has it, and there is no
-// capset.
+// Natively the superuser could set the host's time: it gives the right away first. On a node no rank has it, and capset sets
+// only what there is.
 static void give_up_the_right(void)
 {
     // uapi/linux/capability.h, which musl has not: version 3, this process; its sets of capabilities 0 to 31, and of the others.
@@ -35,7 +35,7 @@ static void give_up_the_right(void)
     data[0].permitted &= ~(1u << CAP_SYS_TIME);
     need(uname(&kernel) == 0, "uname");
     int margay = strstr(kernel.release, "margay") != NULL;
-    need((syscall(SYS_capset, &header, data) == 0) == !margay, "capset");
+    need(syscall(SYS_capset, &header, data) == 0 || margay, "capset");
 }
 
 static void cannot_be_set(void)

@@ -3,6 +3,9 @@
 
 #include <fcntl.h>
 #include <sched.h>
+#include <sys/ipc.h>
+#include <sys/msg.h>
+#include <sys/sem.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
@@ -151,6 +154,39 @@ static void messages(void)
     close(pair[1]);
 }
 
+// Queues and semaphores of System V.
+static void system_v(void)
+{
+    struct {
+        long kind;
+        char text[16];
+    } *message = (void *)there;
+    unsigned short *values = (unsigned short *)there;
+    struct sembuf *operation = (struct sembuf *)(there + 1024);
+    int queue = msgget(IPC_PRIVATE, IPC_CREAT | 0600), set = semget(IPC_PRIVATE, 2, IPC_CREAT | 0600);
+    need(queue >= 0 && set >= 0, "msgget, semget");
+    memset(there, 0, PAGE_BYTES);
+    message->kind = 5;
+    strcpy(message->text, "from there");
+    check(msgsnd(queue, message, 11, 0) == 0, "msgsnd");
+    memset(message, 'x', sizeof *message);
+    check(msgrcv(queue, message, 16, 0, 0) == 11 && message->kind == 5 && strcmp(message->text, "from there") == 0, "msgrcv");
+    check(message->text[11] == 'x', "and nothing behind");
+    check_fails(msgrcv(queue, not_writable, 16, 0, IPC_NOWAIT), ENOMSG, "no message comes first");
+    check_fails(msgsnd(queue, before_edge, 16, 0), EFAULT, "from beyond a mapping");
+    struct msqid_ds *about = (struct msqid_ds *)there;
+    check(msgctl(queue, IPC_STAT, about) == 0 && about->msg_qnum == 0, "msgctl");
+    values[0] = 3, values[1] = 4, values[2] = 77;
+    check(semctl(set, 0, SETALL, values) == 0, "semctl from there");
+    values[0] = values[1] = 0;
+    check(semctl(set, 0, GETALL, values) == 0 && values[0] == 3 && values[1] == 4 && values[2] == 77, "and to there");
+    *operation = (struct sembuf){0, -3, 0};
+    check(semop(set, operation, 1) == 0 && semctl(set, 0, GETVAL) == 0, "semop");
+    check_fails(semop(set, (void *)before_edge, 1), EFAULT, "from beyond a mapping");
+    msgctl(queue, IPC_RMID, NULL);
+    semctl(set, 0, IPC_RMID);
+}
+
 static ssize_t get(pid_t who, struct iovec *l, int locals, struct iovec *r, int remotes, int flags)
 {
     return syscall(SYS_process_vm_readv, who, l, locals, r, remotes, flags);
@@ -258,6 +294,7 @@ int main(void)
         files();
         large_buffers();
         messages();
+        system_v();
         process_vm();
         own_memory_only();
     }

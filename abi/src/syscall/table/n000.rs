@@ -71,14 +71,16 @@ pub(super) const ROWS: &[Call] = &[
     local(62, "kill", &[Int, Int]).relayed(),
     // struct new_utsname: six strings of 65 bytes (uapi/linux/utsname.h)
     local(63, "uname", &[Mem(Out, Bytes(390))]),
-    refuse(64, "semget", Errno::ENOSYS, NO_SYSV),
-    refuse(65, "semop", Errno::ENOSYS, NO_SYSV),
-    refuse(66, "semctl", Errno::ENOSYS, NO_SYSV),
+    ship(64, "semget", &[Hex, Int, Hex]),
+    ship(65, "semop", &[Int, Mem(In, Times(2, SEMBUF)), Int]),
+    ship(66, "semctl", &[Int, Int, Int, Semctl]),
     local(67, "shmdt", &[Hex]),
-    refuse(68, "msgget", Errno::ENOSYS, NO_SYSV),
-    refuse(69, "msgsnd", Errno::ENOSYS, NO_SYSV),
-    refuse(70, "msgrcv", Errno::ENOSYS, NO_SYSV),
-    refuse(71, "msgctl", Errno::ENOSYS, NO_SYSV),
+    ship(68, "msgget", &[Hex, Hex]),
+    // struct msgbuf: the kind, a long, and the text (uapi/linux/msg.h)
+    ship(69, "msgsnd", &[Int, Mem(In, Plus(2, 8)), Int, Hex]).blocks(),
+    ship(70, "msgrcv", &[Int, Mem(Out, Plus(2, 8)), Int, Int, Hex]).blocks(),
+    // struct msqid64_ds, the largest of what its commands take (uapi/asm-generic/msgbuf.h)
+    ship(71, "msgctl", &[Int, Int, Mem(InOut, Bytes(120))]),
     ship(72, "fcntl", &[Fd, Int, Fcntl]).restart(),
     ship(73, "flock", &[Fd, Int]).restart(),
     ship(74, "fsync", &[Fd]),

@@ -32,7 +32,7 @@ pub(super) const ROWS: &[Call] = &[
     ship(124, "getsid", &[Int]),
     // struct __user_cap_header_struct, two of struct __user_cap_data_struct (uapi/linux/capability.h)
     ship(125, "capget", &[Mem(InOut, Bytes(8)), Mem(Out, Bytes(24))]),
-    refuse(126, "capset", Errno::EPERM, "capabilities are fixed when the rank starts"),
+    ship(126, "capset", &[Mem(InOut, Bytes(8)), Mem(In, Bytes(24))]),
     local(127, "rt_sigpending", &[Mem(Out, Len(1)), Int]),
     local(128, "rt_sigtimedwait", &[Mem(In, Len(3)), Mem(Out, Bytes(SIGINFO)), Mem(In, Bytes(TIMESPEC)), Int]).blocks(),
     local(129, "rt_sigqueueinfo", &[Int, Int, Mem(In, Bytes(SIGINFO))]).relayed(),
@@ -43,11 +43,13 @@ pub(super) const ROWS: &[Call] = &[
     ship(132, "utime", &[Path, Mem(In, Bytes(16))]),
     ship(133, "mknod", &[Path, Hex, Hex]),
     gone(134, "uselib"),
-    local(135, "personality", &[Hex]),
-    refuse(136, "ustat", Errno::ENOSYS, "obsolete: use statfs"),
+    local(135, "personality", &[Hex]).relayed(),
+    // struct ustat (linux/types.h)
+    ship(136, "ustat", &[Hex, Mem(Out, Bytes(32))]),
     ship(137, "statfs", &[Path, Mem(Out, Bytes(STATFS))]),
     ship(138, "fstatfs", &[Fd, Mem(Out, Bytes(STATFS))]),
-    refuse(139, "sysfs", Errno::ENOSYS, "obsolete: read /proc/filesystems"),
+    // A name of a file system, and room for one: none is longer than a page.
+    ship(139, "sysfs", &[Int, Sysfs, Mem(Out, Bytes(64))]),
     ship(140, "getpriority", &[Int, Int]),
     ship(141, "setpriority", &[Int, Int, Int]),
     local(142, "sched_setparam", &[Int, Mem(In, Bytes(4))]),

@@ -1,4 +1,4 @@
-//! Calls 300 to 334 and 424 to 450 (335 to 423 have no x86-64 calls).
+//! Calls 300 to 336 and 424 to 469 (337 to 423 have no x86-64 calls).
 
 use super::*;
 
@@ -17,7 +17,7 @@ pub(super) const ROWS: &[Call] = &[
     // The other process's vectors are no memory of the caller's.
     local(310, "process_vm_readv", &[Int, Iovec(Out, 2), Int, Mem(In, Times(4, 16)), Int, Hex]),
     local(311, "process_vm_writev", &[Int, Iovec(In, 2), Int, Mem(In, Times(4, 16)), Int, Hex]),
-    refuse(312, "kcmp", Errno::ENOSYS, "comparing processes is not supported"),
+    ship(312, "kcmp", &[Int, Int, Int, Hex, Hex]),
     refuse(313, "finit_module", Errno::EPERM, HOST_ADMIN),
     refuse(314, "sched_setattr", Errno::ENOSYS, NO_SCHED_CLASSES),
     refuse(315, "sched_getattr", Errno::ENOSYS, NO_SCHED_CLASSES),
@@ -41,7 +41,9 @@ pub(super) const ROWS: &[Call] = &[
     ship(332, "statx", &[DirFd, Path, Hex, Hex, Mem(Out, Bytes(256))]),
     refuse(333, "io_pgetevents", Errno::ENOSYS, NO_AIO),
     local(334, "rseq", &[Hex, Int, Hex, Hex]),
-    refuse(424, "pidfd_send_signal", Errno::ENOSYS, "use kill"),
+    refuse(335, "uretprobe", Errno::ENOSYS, OF_PROBES),
+    refuse(336, "uprobe", Errno::ENOSYS, OF_PROBES),
+    ship(424, "pidfd_send_signal", &[Fd, Int, Mem(In, Bytes(SIGINFO)), Hex]),
     refuse(425, "io_uring_setup", Errno::ENOSYS, NO_IO_URING),
     refuse(426, "io_uring_enter", Errno::ENOSYS, NO_IO_URING),
     refuse(427, "io_uring_register", Errno::ENOSYS, NO_IO_URING),
@@ -69,4 +71,24 @@ pub(super) const ROWS: &[Call] = &[
     refuse(448, "process_mrelease", Errno::ENOSYS, "a rank's memory is given back when it ends"),
     local(449, "futex_waitv", &[Mem(In, Times(1, 24)), Int, Hex, Mem(In, Bytes(TIMESPEC)), Int]).blocks(),
     refuse(450, "set_mempolicy_home_node", Errno::ENOSYS, STAYS_PUT),
+    // struct cachestat_range, struct cachestat (uapi/linux/mman.h)
+    ship(451, "cachestat", &[Fd, Mem(In, Bytes(16)), Mem(Out, Bytes(40)), Hex]),
+    ship(452, "fchmodat2", &[DirFd, Path, Hex, Hex]),
+    refuse(453, "map_shadow_stack", Errno::ENOSYS, "shadow stacks are not supported"),
+    refuse(454, "futex_wake", Errno::ENOSYS, "use futex"),
+    refuse(455, "futex_wait", Errno::ENOSYS, "use futex"),
+    refuse(456, "futex_requeue", Errno::ENOSYS, "use futex"),
+    refuse(457, "statmount", Errno::ENOSYS, "read /proc/self/mountinfo"),
+    refuse(458, "listmount", Errno::ENOSYS, "read /proc/self/mountinfo"),
+    refuse(459, "lsm_get_self_attr", Errno::ENOSYS, HOST_MODULES),
+    refuse(460, "lsm_set_self_attr", Errno::ENOSYS, HOST_MODULES),
+    refuse(461, "lsm_list_modules", Errno::ENOSYS, HOST_MODULES),
+    refuse(462, "mseal", Errno::ENOSYS, "memory of a rank cannot be sealed"),
+    refuse(463, "setxattrat", Errno::ENOSYS, XATTR_AT),
+    refuse(464, "getxattrat", Errno::ENOSYS, XATTR_AT),
+    refuse(465, "listxattrat", Errno::ENOSYS, XATTR_AT),
+    refuse(466, "removexattrat", Errno::ENOSYS, XATTR_AT),
+    refuse(467, "open_tree_attr", Errno::EPERM, FIXED_ROOT),
+    refuse(468, "file_getattr", Errno::ENOSYS, FILE_FLAGS),
+    refuse(469, "file_setattr", Errno::ENOSYS, FILE_FLAGS),
 ];

@@ -43,9 +43,14 @@ pub struct Scratch {
     pub blocked: u64,
     /// pselect6's pointer to a mask, and the bytes of that.
     mask_pair: [u64; 2],
+    /// A time limit: seconds, and micro- or nanoseconds.
+    time_limit: [u64; 2],
     pub(super) nested: nested::Copies,
     pollfds: Vec<u64>,
     groups: Vec<u32>,
+    capabilities: own::Capabilities,
+    /// struct sigevent.
+    event: [u64; 8],
     /// Who is to get signals of a descriptor: struct f_owner_ex, or one int in place of its number.
     owner: [i32; 2],
     owner_of: Option<Target>,
@@ -60,9 +65,12 @@ impl Scratch {
             rlimit: [0; 2],
             blocked,
             mask_pair: [0; 2],
+            time_limit: [0; 2],
             nested: nested::Copies::default(),
             pollfds: Vec::new(),
             groups: Vec::new(),
+            capabilities: own::Capabilities::default(),
+            event: [0; 8],
             owner: [F_OWNER_PID, 0],
             owner_of: None,
         })
@@ -225,6 +233,9 @@ fn by_number(
 ) -> Result<After, Errno> {
     match i64::from(call.nr) {
         libc::SYS_poll | libc::SYS_ppoll => {
+            if i64::from(call.nr) == libc::SYS_ppoll {
+                own::time_limit(&mut args[2], memory, &mut scratch.time_limit);
+            }
             return Ok(prepare_poll(args, first_own_fd, memory, scratch));
         }
         libc::SYS_setsockopt | libc::SYS_getsockopt => {
@@ -233,13 +244,20 @@ fn by_number(
         // Its messages name memory for others to reach into.
         libc::SYS_socket if args[0] as i32 == libc::AF_RDS => args[0] = NONE,
         // Bits beyond the rank's descriptors are not read.
-        libc::SYS_select | libc::SYS_pselect6 if args[0] as i32 > 0 => {
-            args[0] = (args[0] as u32).min(first_own_fd).into();
+        libc::SYS_select | libc::SYS_pselect6 => {
+            own::time_limit(&mut args[4], memory, &mut scratch.time_limit);
+            if args[0] as i32 > 0 {
+                args[0] = (args[0] as u32).min(first_own_fd).into();
+            }
         }
         libc::SYS_setrlimit => own::limit(args, first_own_fd, memory, &mut scratch.rlimit)?,
+        libc::SYS_kcmp => own::compare(args, first_own_fd)?,
+        libc::SYS_mq_notify => own::notification(args, first_own_fd, memory, &mut scratch.event),
+        libc::SYS_capset => own::capabilities(args, memory, &mut scratch.capabilities)?,
         libc::SYS_setgroups => own::groups(args, memory, &mut scratch.groups)?,
         libc::SYS_prlimit64 => own::limits(args)?,
         libc::SYS_prctl => own::process_control(args)?,
+        libc::SYS_personality => own::personality(args),
         libc::SYS_close_range => {
             const UNSHARE: u64 = 1 << 1; // CLOSE_RANGE_UNSHARE: the rank's threads share one table
             let (first, last) = (args[0] as u32, args[1] as u32);

@@ -5,15 +5,18 @@
 //! names, which their own code has set (`margay-keeper`, `yod`), by their parents, and this proxy's yod as its parent.
 //! Threads of this proxy that the rank does not have do not exist.
 
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsRawFd, BorrowedFd};
 
 use abi::Errno;
 use abi::syscall::Call;
 use nix::sys::socket::{getsockopt, sockopt};
+use rustix::io::fcntl_dupfd_cloexec;
 use rustix::net::Shutdown;
 
 use super::args::Scratch;
+use super::make;
 use super::target::Target;
+use crate::errno::linux;
 use crate::rank::Rank;
 
 /// The names of the programs that keep nodes running.
@@ -28,6 +31,10 @@ const IOPRIO: [i32; 3] = [1, 2, 3];
 /// # Errors
 /// EPERM, or ESRCH for a thread of the proxy.
 pub fn check(rank: &Rank, call: &Call, args: &[u64; 6], scratch: &Scratch) -> Result<(), Errno> {
+    if i64::from(call.nr) == libc::SYS_kcmp {
+        let _no_fork = rank.children().fork_lock.no_fork();
+        return compared(rank, args);
+    }
     let Some(target) = target(call, args, scratch) else {
         return Ok(());
     };
@@ -51,6 +58,57 @@ fn target(call: &Call, args: &[u64; 6], scratch: &Scratch) -> Option<Target> {
         libc::SYS_fcntl | libc::SYS_ioctl => scratch.owner(),
         _ => None,
     }
+}
+
+/// Carries out pidfd_send_signal(2), for the process alone that was looked at: another thread may exchange the descriptor.
+///
+/// # Errors
+/// EPERM, ESRCH as for kill; EBADF, EMFILE.
+pub fn signal_by_descriptor(rank: &Rank, args: &[u64; 6]) -> Result<i64, Errno> {
+    let [fd, signo, info, flags, ..] = *args;
+    if flags as u32 != 0 {
+        return Err(Errno::EINVAL); // to a thread, or to a group: as a Linux before 6.9
+    }
+    if (fd as i32) < 0 {
+        return Err(Errno::EBADF);
+    }
+    let _no_fork = rank.children().fork_lock.no_fork();
+    let (process, known) = rank.limits().with_room(|| {
+        // SAFETY: 1. It is only duplicated, and Linux says EBADF when it is not open. 2. It is none of the proxy's own: `prepare` has
+        // made sure.
+        let named = unsafe { BorrowedFd::borrow_raw(fd as i32) };
+        let first = rank.limits().first_own_fd() as i32;
+        let process = fcntl_dupfd_cloexec(named, first).map_err(linux)?;
+        let path = format!("/proc/self/fdinfo/{}", process.as_raw_fd());
+        Ok((process, std::fs::read_to_string(path).unwrap_or_default()))
+    })?;
+    let pid = known.lines().find_map(|line| line.strip_prefix("Pid:"));
+    let pid: i32 = pid
+        .and_then(|pid| pid.trim().parse().ok())
+        .ok_or(Errno::EBADF)?;
+    if pid > 0 && pid as u32 != rank.pid() && rank.has_thread(pid as u32) {
+        return Err(Errno::EINVAL); // of a thread
+    }
+    if signo as i32 != 0 && pid > 0 {
+        check_target(rank, Target::One(pid))?;
+    }
+    let args = [process.as_raw_fd() as u64, signo, info, 0, 0, 0];
+    Ok(make::linux(libc::SYS_pidfd_send_signal as u16, &args))
+}
+
+/// Checks kcmp(2): what processes have in common is for those who may trace them to know, and a rank traces none.
+///
+/// # Errors
+/// ESRCH where there is no such process, EPERM for another one.
+fn compared(rank: &Rank, args: &[u64; 6]) -> Result<(), Errno> {
+    for number in [args[0] as i32, args[1] as i32] {
+        match Process::of(rank, number) {
+            _ if number > 0 && rank.has_thread(number as u32) => {}
+            Some(process) if process.id != rank.pid() => return Err(Errno::EPERM),
+            _ => return Err(Errno::ESRCH),
+        }
+    }
+    Ok(())
 }
 
 fn check_target(rank: &Rank, target: Target) -> Result<(), Errno> {

@@ -4,7 +4,7 @@ use std::ptr::from_ref;
 use std::sync::Mutex;
 
 use abi::Errno;
-use abi::ident::ADDR_NO_RANDOMIZE;
+use abi::ident::{ADDR_NO_RANDOMIZE, STICKY_TIMEOUTS};
 use abi::map::{PAGE, USER_BASE, USER_TOP, VDSO_AREA};
 use rustix::fd::AsRawFd;
 use wire::child::{Child, STACK_BYTES, how};
@@ -131,7 +131,8 @@ impl Script {
         }
         steps.page(page_at, &page);
         let inherited = parent.personality & !ADDR_NO_RANDOMIZE;
-        let personality = inherited | child.personality.peek() & ADDR_NO_RANDOMIZE;
+        let own = ADDR_NO_RANDOMIZE | STICKY_TIMEOUTS;
+        let personality = inherited | child.personality.peek() & own;
         steps.call(libc::SYS_personality, &[personality], Must::Succeed);
         let limits = steps.limits(&parent.limits); // RLIMIT_AS, and nothing is mapped afterwards
         steps.call(

@@ -1,5 +1,6 @@
 //! The texts that are made for the rank. See proc(5) for their formats.
 
+use abi::ident;
 use wire::word::Word;
 use zerocopy::IntoBytes;
 
@@ -45,6 +46,12 @@ pub enum File {
     SystemStat,
     /// How many are ready to run.
     Loadavg,
+    /// The kernel's release, as uname says it.
+    Osrelease,
+    /// Its version, as uname says it.
+    KernelVersion,
+    /// Both in one line.
+    Version,
     /// Whose memory a process may access, where the host has Yama: ranks that of each other.
     PtraceScope,
 }
@@ -69,6 +76,9 @@ const OF_SYSTEM: &[(&str, File)] = &[
     ("cpuinfo", File::Cpuinfo),
     ("stat", File::SystemStat),
     ("loadavg", File::Loadavg),
+    ("sys/kernel/osrelease", File::Osrelease),
+    ("sys/kernel/version", File::KernelVersion),
+    ("version", File::Version),
     ("sys/kernel/yama/ptrace_scope", File::PtraceScope),
 ];
 
@@ -142,6 +152,9 @@ impl File {
             }
             File::SystemStat => machine::stat(&linux("/proc/stat"), node_cores),
             File::Loadavg => machine::loadavg(rank.pid()),
+            File::Osrelease => format!("{}\n", ident::RELEASE),
+            File::KernelVersion => format!("{}\n", ident::VERSION),
+            File::Version => machine::version(),
             File::PtraceScope => machine::ptrace_scope(),
             File::Cmdline => return joined(&rank.program(), true),
             File::Environ => return joined(&rank.program(), false),

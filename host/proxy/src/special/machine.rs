@@ -5,6 +5,8 @@ mod processor;
 
 use std::fmt::Write as _;
 
+use abi::ident;
+
 pub use processor::Processor;
 
 /// /proc/cpuinfo: as often as the node has cores the host's first processor, under the names that the node's have, and with those of
@@ -55,6 +57,12 @@ pub fn stat(linux: &str, cores: usize) -> String {
 /// /proc/loadavg, as sysinfo(2) has it: no load is kept. The process runs, and is the last that was started.
 pub fn loadavg(pid: u32) -> String {
     format!("0.00 0.00 0.00 1/1 {pid}\n")
+}
+
+/// /proc/version: what uname says, in Linux's order.
+pub fn version() -> String {
+    let (system, release, version) = (ident::SYSNAME, ident::RELEASE, ident::VERSION);
+    format!("{system} version {release} (Margay) {version}\n")
 }
 
 /// /proc/sys/kernel/yama/ptrace_scope (Documentation/admin-guide/LSM/Yama.rst): process_vm_readv between ranks is the QK's,

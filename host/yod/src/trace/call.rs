@@ -226,7 +226,13 @@ fn general(arg: Arg) -> K {
         Arg::Sigset(_) => Read(Shape::SignalSet),
         Arg::Msghdr(Dir::In) => Read(Shape::Message),
         Arg::Msghdr(_) => Wrote(Shape::Message),
-        Arg::Mem(..) | Arg::Mmsghdr(..) | Arg::SigsetPair | Arg::Ioctl | Arg::Fcntl => Pointer,
+        Arg::Mem(..)
+        | Arg::Mmsghdr(..)
+        | Arg::SigsetPair
+        | Arg::Ioctl
+        | Arg::Fcntl
+        | Arg::Semctl
+        | Arg::Sysfs => Pointer,
     }
 }
 

@@ -171,7 +171,7 @@ pub struct Lock {
 /// Decides an mlock, mlock2 (`flags`) or munlock. None: success with nothing to do.
 ///
 /// # Errors
-/// As mlock(2); limits on locked memory are not enforced, for none of it is ever paged out.
+/// As mlock(2); limits on locked memory are the caller's affair.
 pub fn mlock(
     addr: Va,
     len_bytes: u64,

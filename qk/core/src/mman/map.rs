@@ -208,6 +208,7 @@ fn check_file(
     region
         .flags
         .set(RegionFlags::READ_ONLY, shared && !file.writable);
+    region.flags.set(RegionFlags::NO_EXEC, !file.executable);
     Ok(())
 }
 

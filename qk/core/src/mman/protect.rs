@@ -57,6 +57,7 @@ pub fn mprotect(
     let prot = Prot::from_bits_truncate(prot as u8);
     let refuses = |r: &Region| {
         r.flags.contains(RegionFlags::READ_ONLY) && prot.contains(Prot::WRITE)
+            || r.flags.contains(RegionFlags::NO_EXEC) && prot.contains(Prot::EXEC)
             || !r.kind.may_have().contains(prot)
     };
     let (mut stop, mut result) = (start, Ok(()));

@@ -30,6 +30,8 @@ bitflags! {
         const SMALL_PAGES = 8;
         /// mlock'ed: madvise(DONTNEED) is refused. Memory is never paged out anyway.
         const LOCKED = 16;
+        /// A mapping of a file on a file system mounted with noexec: mprotect may not add EXEC.
+        const NO_EXEC = 32;
         /// A shared mapping of a file not open for writing: mprotect may not add WRITE.
         const READ_ONLY = 64;
         /// A mapping of what lies behind the file's last page: no frames, and an access that is allowed is SIGBUS.

@@ -5,6 +5,7 @@ use qk_core::futex::{ANY, Key, robust};
 
 use super::table::{ENTRY_WORK, UserWord, futexes, is_own, key, settled};
 use crate::preempt;
+use crate::shared::children;
 use crate::thread::Thread;
 use crate::user::{get_words, put_u32_opt, user};
 
@@ -23,8 +24,11 @@ pub fn thread_ends(thread: &'static Thread) {
             },
             |left| {
                 let word = UserWord(user(left.at.0, 4)?);
-                let key = key(thread, left.at.0, false);
-                settled(|| futexes().release(left, key, &word, tid, preempt::point))
+                let (at, key) = (left.at.0, key(thread, left.at.0, false));
+                let released =
+                    settled(|| futexes().release(left, key, &word, tid, preempt::point));
+                let _ = children::wake(thread, key, at, 1);
+                released
             },
         );
     }
@@ -35,6 +39,8 @@ pub fn thread_ends(thread: &'static Thread) {
     futexes().release_all(tid, own, preempt::point);
     let clear = thread.program().clear_tid();
     if put_u32_opt(clear, 0).is_ok() && clear != 0 {
-        let _ = futexes().wake(key(thread, clear, false), 1, ANY, preempt::point);
+        let key = key(thread, clear, false);
+        let _ = futexes().wake(key, 1, ANY, preempt::point);
+        let _ = children::wake(thread, key, clear, 1);
     }
 }

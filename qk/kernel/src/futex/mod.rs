@@ -128,11 +128,8 @@ impl Holder {
 fn wake(thread: &'static Thread, at: u64, private: bool, count: i32, bits: u32) -> SysResult {
     let key = named(thread, at, private)?;
     let woken = futexes().wake(key, count, bits, preempt::point)?;
-    if shared::is_shared(key) {
-        let wanted = count.max(1) as usize;
-        return children::wake(thread, at, wanted - woken).map(|more| (woken + more) as u64);
-    }
-    Ok(woken as u64)
+    let wanted = count.max(1) as usize;
+    children::wake(thread, key, at, wanted - woken).map(|more| (woken + more) as u64)
 }
 
 /// Has all waiters for futexes in shared memory read their words once more.
@@ -152,23 +149,26 @@ fn requeue(
         return Err(Errno::EINVAL);
     }
     let keys = [named(thread, from, private)?, named(thread, to, private)?];
-    let from = word(from)?;
+    let (at, from) = (from, word(from)?);
     let expected = expected.map(|value| (&from as &dyn Word, value));
     let done = settled(|| futexes().requeue(keys, counts, expected, preempt::point))?;
-    Ok((done.woken + done.moved) as u64)
+    let done = done.woken + done.moved;
+    // Who waits in Linux is woken: it finds out that nothing has changed.
+    let left = (counts[0] as usize + counts[1] as usize).saturating_sub(done);
+    children::wake(thread, keys[0], at, left).map(|more| (done + more) as u64)
 }
 
 fn wake_op(
     thread: &'static Thread,
-    [at, changed]: [u64; 2],
+    [at, changed_at]: [u64; 2],
     private: bool,
     counts: [i32; 2],
     encoded: u32,
 ) -> SysResult {
     let key = named(thread, at, private)?;
-    let changed_key = named(thread, changed, private)?;
+    let changed_key = named(thread, changed_at, private)?;
     let operation = WakeOp::decode(encoded)?;
-    let changed = (changed_key, word(changed)?);
+    let changed = (changed_key, word(changed_at)?);
     let woken = settled(|| {
         futexes().wake_op(
             key,
@@ -178,7 +178,10 @@ fn wake_op(
             preempt::point,
         )
     })?;
-    Ok(woken as u64)
+    // As above.
+    let more = children::wake(thread, key, at, counts[0].max(1) as usize)?
+        + children::wake(thread, changed_key, changed_at, counts[1].max(1) as usize)?;
+    Ok((woken + more) as u64)
 }
 
 fn lock(thread: &'static Thread, (at, private): (u64, bool), until: Until) -> SysResult {

@@ -28,10 +28,6 @@ impl Until {
             Until::Relative(tsc) | Until::Absolute(tsc) => Some(tsc),
         }
     }
-
-    fn is_after(self, tsc: u64) -> bool {
-        self.deadline().is_none_or(|deadline| tsc < deadline)
-    }
 }
 
 /// So long from now as a struct timespec of the program says; a null pointer waits for ever.
@@ -75,20 +71,16 @@ pub fn wait(
     until: Until,
 ) -> SysResult {
     let (word, key) = (word(at)?, key(thread, at, private));
-    let give_up = || futexes().cancel(Sleeper(thread));
-    let mut looked = false;
-    // POINT: sleep
-    let ended = loop {
-        match settled(|| futexes().wait(key, bits, &word, expected, Sleeper(thread))) {
-            Err(_) if looked => return Ok(0), // A child has changed the word.
-            waits => waits?,
+    let ended = if bits != 0 && children::waits_there(key) {
+        match children::wait(thread, at, expected, bits, until.deadline()) {
+            Err(Errno::EINTR) => Ended::Interrupted,
+            done => return done,
         }
-        let poll = children::poll(key).filter(|poll| until.is_after(*poll));
-        match sleep(thread, poll.or(until.deadline()), give_up) {
-            Ended::Late if poll.is_some() => children::look(thread),
-            ended => break ended,
-        }
-        looked = true;
+    } else {
+        settled(|| futexes().wait(key, bits, &word, expected, Sleeper(thread)))?;
+        sleep(thread, until.deadline(), || {
+            futexes().cancel(Sleeper(thread))
+        })
     };
     match ended {
         Ended::Woken => Ok(0),

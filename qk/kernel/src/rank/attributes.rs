@@ -10,6 +10,12 @@ pub struct Attributes {
     no_new_privs: AtomicBool,
     /// personality(2).
     personality: AtomicU64,
+    /// prctl's PR_SET_PDEATHSIG. A rank does not outlive its parent, yod, so it is only kept to be returned.
+    parent_death_signal: AtomicU64,
+    /// It may have its threads' accesses ordered (membarrier(2)).
+    registered_barriers: AtomicBool,
+    /// Some descriptor may signal it (O_ASYNC, F_NOTIFY, mq_notify).
+    signalling_descriptors: AtomicBool,
     /// It has started children.
     has_children: AtomicBool,
 }
@@ -21,6 +27,9 @@ impl Attributes {
             dumpable: AtomicBool::new(true),
             no_new_privs: AtomicBool::new(false),
             personality: AtomicU64::new(0),
+            parent_death_signal: AtomicU64::new(0),
+            registered_barriers: AtomicBool::new(false),
+            signalling_descriptors: AtomicBool::new(false),
             has_children: AtomicBool::new(false),
         }
     }
@@ -53,6 +62,38 @@ impl Attributes {
     /// Sets it; returns the one before.
     pub fn set_personality(&self, personality: u64) -> u64 {
         self.personality.swap(personality, Ordering::Relaxed)
+    }
+
+    /// The signal that it wants when its parent ends; 0: none.
+    pub fn parent_death_signal(&self) -> u64 {
+        self.parent_death_signal.load(Ordering::Relaxed)
+    }
+
+    /// Sets it.
+    pub fn set_parent_death_signal(&self, signo: u64) {
+        self.parent_death_signal.store(signo, Ordering::Relaxed);
+    }
+
+    /// Whether it may have its threads' accesses ordered.
+    pub fn has_registered_barriers(&self) -> bool {
+        self.registered_barriers.load(Ordering::Relaxed)
+    }
+
+    /// From now on it may, or no more: a new program has registered nothing.
+    pub fn register_barriers(&self, registered: bool) {
+        self.registered_barriers
+            .store(registered, Ordering::Relaxed);
+    }
+
+    /// Whether some descriptor may signal it.
+    #[inline]
+    pub fn has_signalling_descriptors(&self) -> bool {
+        self.signalling_descriptors.load(Ordering::Relaxed)
+    }
+
+    /// From now on one may.
+    pub fn note_signalling_descriptor(&self) {
+        self.signalling_descriptors.store(true, Ordering::Relaxed);
     }
 
     /// It starts a child.

@@ -2,8 +2,8 @@
 //! are processes of Linux, so the QK finds their end only when it looks ([`is_mapped`]).
 //!
 //! What a child stores shows in no page table of the node: all that its rank could have written counts as written by then.
-//! A futex in such memory has waiters on both sides: a wake here wakes there, too ([`wake`]), and a waiter here reads
-//! the word every few milliseconds ([`poll`]), for Linux wakes only its own.
+//! A futex in such memory has waiters on both sides: while children share frames, a wake here wakes there, too ([`wake`]), and who
+//! waits here waits there, by its worker ([`wait`]), for Linux wakes only its own.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -23,11 +23,17 @@ use crate::host::ship;
 use crate::result::SysResult;
 use crate::thread::Thread;
 
-/// How long a waiter does not read the word, in nanoseconds.
-const POLL_NS: u64 = 5_000_000;
-
 /// Forks under way of ranks that map objects.
 static FORKS: AtomicU64 = AtomicU64::new(0);
+/// Threads of ranks that wait in Linux, which are woken there whether or not children share anything any more.
+static WAITERS: AtomicU64 = AtomicU64::new(0);
+/// Such waits so far.
+static WAITS: AtomicU64 = AtomicU64::new(0);
+/// A wait for so long, in nanoseconds, leaves time to look for children.
+const LONG_NS: u64 = 5_000_000;
+/// Of shorter waits every so manieth does so, too.
+const SEARCH_EVERY: u64 = 64;
+
 /// Has `fork` make a child that goes on with the rank's memory, and `wake_waiters` wake all that wait for futexes in shared memory. Nothing is mapped or unmapped meanwhile: what the child gets is
 /// what is looked at here.
 ///
@@ -67,15 +73,48 @@ fn mark_written(aspace: &mut Aspace) {
     }
 }
 
-/// When a wait for this futex looks at its word, whether or not it was woken (TSC); `None`: all its wakers are on the node.
+/// Whether a wait for this futex is one in Linux, where children wake it; else all its wakers are on the node.
 #[inline]
-pub fn poll(key: Key) -> Option<u64> {
-    let shared = is_shared(key) && SHARING.load(Ordering::SeqCst) != 0;
-    shared.then(|| clock::deadline_after(POLL_NS))
+pub fn waits_there(key: Key) -> bool {
+    is_shared(key) && SHARING.load(Ordering::SeqCst) != 0
+}
+
+/// Waits in Linux for a futex in shared memory, which the rank has at `at`, as FUTEX_WAIT_BITSET does, until `deadline` (TSC).
+///
+/// # Errors
+/// As futex(2).
+#[cold]
+#[inline(never)]
+pub fn wait(
+    thread: &'static Thread,
+    at: u64,
+    expected: u32,
+    bits: u32,
+    deadline: Option<u64>,
+) -> SysResult {
+    let began = hal::time::tsc();
+    // Who changes the word and sees no waiter here has changed it before Linux compares it.
+    WAITERS.fetch_add(1, Ordering::SeqCst);
+    let left_ns = deadline.map_or(u64::MAX, |tsc| {
+        clock::ticks_to_ns(tsc.saturating_sub(hal::time::tsc()))
+    });
+    let args = [at, expected.into(), bits.into(), left_ns];
+    let ended = ship::host_op_until_signal(thread, HostOp::WaitWithChildren, args);
+    WAITERS.fetch_sub(1, Ordering::SeqCst);
+    // Children may be gone: that is looked for after waits that were long, and now and then.
+    let was_long = hal::time::tsc() - began > clock::ticks(LONG_NS);
+    if was_long
+        || WAITS
+            .fetch_add(1, Ordering::Relaxed)
+            .is_multiple_of(SEARCH_EVERY)
+    {
+        look(thread);
+    }
+    ended
 }
 
 /// Notes it if all children that shared frames are gone.
-pub fn look(thread: &'static Thread) {
+fn look(thread: &'static Thread) {
     let seen = SHARING.load(Ordering::SeqCst);
     if seen == 0 || FORKS.load(Ordering::SeqCst) != 0 {
         return;
@@ -89,14 +128,25 @@ pub fn look(thread: &'static Thread) {
     }
 }
 
-/// Wakes at most `count` children that wait for a futex in shared memory, which the rank has at `at`; returns how many.
+/// Wakes at most `count` that wait in Linux for the futex `key`, which the rank has at `at`; returns how many. None wait there for
+/// memory that is not shared.
 ///
 /// # Errors
 /// What the host says.
+#[inline]
+pub fn wake(thread: &'static Thread, key: Key, at: u64, count: usize) -> Result<usize, Errno> {
+    if is_shared(key) {
+        wake_there(thread, at, count)
+    } else {
+        Ok(0)
+    }
+}
+
 #[cold]
 #[inline(never)]
-pub fn wake(thread: &'static Thread, at: u64, count: usize) -> Result<usize, Errno> {
-    if count == 0 || SHARING.load(Ordering::SeqCst) == 0 {
+fn wake_there(thread: &'static Thread, at: u64, count: usize) -> Result<usize, Errno> {
+    let is_local = || SHARING.load(Ordering::SeqCst) | WAITERS.load(Ordering::SeqCst) == 0;
+    if count == 0 || is_local() {
         return Ok(0);
     }
     let woken = ship::host_op(thread, HostOp::WakeChildren, [at, count as u64])?;

@@ -1,6 +1,6 @@
 //! Resource limits. They are the proxy's own, which Linux enforces on files; those on memory and processor time mean the
-//! rank's and stay here ([`LIMITS`]), and so do the hard limits on descriptors and on file sizes. /proc and children have them from here. One that
-//! nothing here enforces cannot be lowered: a limit that was set holds.
+//! rank's and stay here ([`LIMITS`]), and so do the hard limits on descriptors and on file sizes. /proc and children have them from here.
+//! A limit that was set holds ([`super::memory_limits`]); RLIMIT_RSS Linux does not enforce either.
 
 use abi::Errno;
 use abi::ident::RLIM_NLIMITS;
@@ -8,6 +8,7 @@ use abi::rlimit;
 use abi::syscall::by_name;
 use wire::child::{LIMITS, RLIMIT_FSIZE};
 
+use super::memory_limits::follow_stack_limit;
 use super::others::{not_permitted_on, ship_on, thread_of};
 use super::{Call, SysResult};
 use crate::host::ship;
@@ -62,14 +63,11 @@ fn current(call: &Call<'_>, resource: u64) -> Result<[u64; 2], Errno> {
 /// Linux's rules (kernel/sys.c, do_prlimit): the soft limit is at most the hard one, which only the privileged may raise.
 fn set(call: &Call<'_>, resource: usize, from: u64) -> SysResult {
     let [soft, hard] = get_words(from)?;
-    let [old_soft, old_hard] = call.rank.limit(resource);
+    let [_, old_hard] = call.rank.limit(resource);
     if soft > hard {
         return Err(Errno::EINVAL);
     }
     if hard > old_hard && call.rank.identity().info.euid != 0 {
-        return Err(Errno::EPERM);
-    }
-    if !can_enforce(resource, soft, old_soft) {
         return Err(Errno::EPERM);
     }
     if resource == RLIMIT_FSIZE || !LIMITS.contains(&resource) {
@@ -80,19 +78,12 @@ fn set(call: &Call<'_>, resource: usize, from: u64) -> SysResult {
     call.rank
         .change_limit(resource, |limit| *limit = [soft, hard]);
     match resource {
+        rlimit::STACK => {
+            follow_stack_limit(call, soft)?;
+        }
         rlimit::CPU => timer::follow_cpu_limit(call.rank),
         rlimit::SIGPENDING => call.rank.signals().process.limit_queue(soft),
         _ => {}
     }
     Ok(0)
-}
-
-/// Whether the soft limit can become `soft` and hold. Of memory that is RLIMIT_AS, and for the heap RLIMIT_DATA as it was
-/// inherited; besides, the partition is the limit. The stack has its size from the start. Linux does not enforce RLIMIT_RSS either.
-fn can_enforce(resource: usize, soft: u64, old_soft: u64) -> bool {
-    match resource {
-        rlimit::STACK => soft == old_soft,
-        rlimit::DATA | rlimit::MEMLOCK => soft >= old_soft,
-        _ => true,
-    }
 }

@@ -2,16 +2,19 @@
 
 use abi::Errno;
 use abi::control::{HostOp, MappedFile};
-use abi::map::{PAGE, USER_TOP};
+use abi::map::PAGE;
 use abi::rlimit;
-use hal::addr::{Va, VaRange};
+use hal::addr::Va;
 use qk_core::mman::{self, FileInfo, MmapArgs, MmapPlan, MremapArgs, ProtectPlan, Source};
 use qk_core::regions::{Prot, Region, RegionFlags};
 
+use super::memory_limits::{
+    bytes_of, expand, expand_data, is_data, is_data_to_be, lockable_bytes, longer, may_lock,
+    may_lock_all, may_map,
+};
 use super::{Call, SysResult};
 use crate::aspace::Aspace;
 use crate::host::ship;
-use crate::rank::Rank;
 use crate::thread::Thread;
 use crate::user::put_bytes;
 use crate::{preempt, shared};
@@ -32,9 +35,7 @@ pub fn mmap(call: &mut Call<'_>) -> SysResult {
     call.rank.with_aspace(|aspace| {
         let plan = mman::mmap(&args, file.as_ref(), aspace.regions(), &aspace.bounds())?;
         let range = plan.region.range();
-        // A fixed mapping takes the place of what is there.
-        let more_bytes = || Some(range.len_bytes() - mapped_bytes(aspace, range));
-        expand(call.rank, aspace, more_bytes)?;
+        may_map(call.rank, aspace, &plan.region)?;
         // A loader maps a library as a whole and then most of its parts once more, with their access.
         let is_private = file.is_some() && !plan.region.flags.contains(RegionFlags::SHARED);
         if is_private && plan.replace && aspace.regions().shows(&plan.region) {
@@ -53,42 +54,6 @@ pub fn mmap(call: &mut Call<'_>) -> SysResult {
         }
         Ok(range.start.0)
     })
-}
-
-/// Whether the rank may map so many bytes more (RLIMIT_AS), if any.
-///
-/// # Errors
-/// ENOMEM.
-fn expand(
-    rank: &Rank,
-    aspace: &Aspace,
-    more_bytes: impl FnOnce() -> Option<u64>,
-) -> Result<(), Errno> {
-    let [limit_bytes, _] = rank.limit(rlimit::AS);
-    if limit_bytes == u64::MAX {
-        return Ok(());
-    }
-    let Some(more_bytes) = more_bytes() else {
-        return Ok(());
-    };
-    match mapped_bytes(aspace, Va(0).until(Va(USER_TOP))).checked_add(more_bytes) {
-        Some(bytes) if bytes <= limit_bytes => Ok(()),
-        _ => Err(Errno::ENOMEM),
-    }
-}
-
-/// By how many bytes of whole pages something gets longer. What does not is not held up by a limit below what there is.
-fn longer(from: u64, to: u64) -> Option<u64> {
-    let pages = |bytes: u64| bytes.checked_next_multiple_of(PAGE).unwrap_or(u64::MAX);
-    let more_bytes = pages(to).saturating_sub(pages(from));
-    (more_bytes > 0).then_some(more_bytes)
-}
-
-/// Bytes that are mapped in a range.
-fn mapped_bytes(aspace: &Aspace, range: VaRange) -> u64 {
-    let clipped = aspace.regions().iter_range(range);
-    // POINT: regions::list::next
-    clipped.map(|region| region.len_bytes()).sum()
 }
 
 /// Private mappings of files are loaded when they are made (docs/adr/0008).
@@ -189,7 +154,13 @@ pub fn mprotect(call: &mut Call<'_>) -> SysResult {
     let [addr, len_bytes, prot, ..] = call.args();
     call.rank.with_aspace(|aspace| {
         match mman::mprotect(Va(addr), len_bytes, prot, aspace.regions())? {
-            Some(plan) => protect(call.thread, aspace, &plan).map(|()| 0),
+            Some(plan) => {
+                if plan.prot.contains(Prot::WRITE) {
+                    let more_bytes = || bytes_of(aspace, plan.range, is_data_to_be);
+                    expand_data(call.rank, aspace, more_bytes)?;
+                }
+                protect(call.thread, aspace, &plan).map(|()| 0)
+            }
             None => Ok(0),
         }
     })
@@ -213,7 +184,12 @@ pub fn brk(call: &mut Call<'_>) -> SysResult {
     let brk = call.rank.with_aspace(|aspace| {
         let heap = aspace.heap(max_bytes);
         let shrinks = heap.start.until(heap.current).contains(wanted);
-        if !shrinks && expand(call.rank, aspace, || longer(heap.current.0, wanted.0)).is_err() {
+        let more_bytes = || longer(heap.current.0, wanted.0);
+        let may_grow = |aspace: &Aspace| {
+            expand(call.rank, aspace, more_bytes)?;
+            expand_data(call.rank, aspace, || more_bytes().unwrap_or(0))
+        };
+        if !shrinks && may_grow(aspace).is_err() {
             return Ok(heap.current);
         }
         shared::complete(call.thread, aspace, |aspace| aspace.brk(wanted, max_bytes))
@@ -232,7 +208,12 @@ pub fn mremap(call: &mut Call<'_>) -> SysResult {
     };
     call.rank.with_aspace(|aspace| {
         let plan = mman::mremap(&args, aspace.regions(), &aspace.bounds())?;
-        expand(call.rank, aspace, || longer(old_len_bytes, new_len_bytes))?;
+        let more_bytes = || longer(old_len_bytes, new_len_bytes);
+        expand(call.rank, aspace, more_bytes)?;
+        let moved = || aspace.regions().lookup(Va(addr));
+        if call.rank.limits_memory() && moved().is_some_and(is_data) {
+            expand_data(call.rank, aspace, || more_bytes().unwrap_or(0))?;
+        }
         shared::complete(call.thread, aspace, |aspace| aspace.remap(&plan)).map(|at| at.0)
     })
 }
@@ -308,7 +289,17 @@ pub fn munlock(call: &mut Call<'_>) -> SysResult {
 fn lock(call: &Call<'_>, flags: u64, locked: bool) -> SysResult {
     let [addr, len_bytes, ..] = call.args();
     call.rank.with_aspace(|aspace| {
+        let limit = if locked {
+            lockable_bytes(call.rank)?
+        } else {
+            None
+        };
         match mman::mlock(Va(addr), len_bytes, flags, aspace.regions())? {
+            Some(plan)
+                if locked && !may_lock(aspace, plan.range, plan.range.len_bytes(), limit) =>
+            {
+                Err(Errno::ENOMEM)
+            }
             Some(plan) => aspace.lock(&plan, locked).map(|()| 0),
             None => Ok(0),
         }
@@ -322,6 +313,14 @@ pub fn mlockall(call: &mut Call<'_>) -> SysResult {
     let flags = call.frame.rdi;
     if flags == 0 || flags & !(CURRENT | FUTURE | ONFAULT) != 0 || flags == ONFAULT {
         return Err(Errno::EINVAL);
+    }
+    let limit = lockable_bytes(call.rank)?;
+    if flags & CURRENT != 0 {
+        call.rank
+            .with_aspace(|aspace| match may_lock_all(aspace, limit) {
+                true => Ok(()),
+                false => Err(Errno::ENOMEM),
+            })?;
     }
     lock_all(call, flags & CURRENT != 0, flags & FUTURE != 0)
 }

@@ -11,6 +11,7 @@ mod futex;
 mod ids;
 mod limits;
 mod memory;
+mod memory_limits;
 mod others;
 mod policy;
 mod process;
@@ -113,6 +114,7 @@ const LOCAL: &[(&str, Handler)] = local! {
     "clock_nanosleep" => time::clock_nanosleep,
     "clock_gettime" => time::clock_gettime,
     "clock_getres" => time::clock_getres,
+    "clock_settime" => time::clock_settime,
     "gettimeofday" => time::gettimeofday,
     "time" => time::time,
     "times" => time::times,
@@ -181,6 +183,9 @@ const SHIPPED: &[(&str, Handler)] = local! {
     "wait4" => children::wait,
     "waitid" => children::wait,
     "ioctl" => xpmem::ioctl,
+    "fcntl" => signals::fcntl,
+    "mq_notify" => signals::mq_notify,
+    "pidfd_send_signal" => signals::pidfd_send_signal,
     "close" => xpmem::closing,
     "close_range" => xpmem::closing,
     "dup2" => xpmem::closing,

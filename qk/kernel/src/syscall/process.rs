@@ -2,10 +2,10 @@
 
 use super::others::{not_permitted_on, ship_on, thread_of};
 use super::{Call, SysResult};
-use crate::user::{put_bytes, put_words};
+use crate::user::{put_bytes, put_u32, put_words};
 use crate::{exit, rseq as sequences};
 use abi::Errno;
-use abi::ident::ADDR_NO_RANDOMIZE;
+use abi::ident::{ADDR_NO_RANDOMIZE, NSIG, STICKY_TIMEOUTS};
 
 pub fn exit_group(call: &mut Call<'_>) -> SysResult {
     exit::end(call.thread, (call.frame.rdi & 0xff) << 8)
@@ -21,6 +21,8 @@ pub fn arch_prctl(call: &mut Call<'_>) -> SysResult {
     const SET_FS: u64 = 0x1002;
     const GET_FS: u64 = 0x1003;
     const GET_GS: u64 = 0x1004;
+    const GET_CPUID: u64 = 0x1011;
+    const SET_CPUID: u64 = 0x1012;
     let [code, value, ..] = call.args();
     match code {
         SET_FS => hal::task::set_fs_base(value)
@@ -31,26 +33,48 @@ pub fn arch_prctl(call: &mut Call<'_>) -> SysResult {
             .map_err(|_| Errno::EPERM),
         GET_FS => put_words(value, &[hal::task::fs_base()]).map(|()| 0),
         GET_GS => put_words(value, &[hal::task::gs_base()]).map(|()| 0),
+        // CPUID works, and is not made to fault (arch/x86/kernel/process.c, set_cpuid_mode).
+        GET_CPUID => Ok(1),
+        SET_CPUID => Err(Errno::ENODEV),
         _ => Err(Errno::EINVAL),
     }
 }
 
-/// What can be answered without Linux, and what Linux is to have: the name, which /proc shows, and no_new_privs, which
-/// children inherit. The rest says EINVAL, as a Linux without the feature does.
+/// What can be answered without Linux, and what Linux is to have: the name, which /proc shows, no_new_privs, which children
+/// inherit, whether orphans become children, and how late timers of the thread's calls may be. The rest says EINVAL, as a Linux
+/// without the feature does.
 pub fn prctl(call: &mut Call<'_>) -> SysResult {
     /// include/uapi/linux/prctl.h
+    const SET_PDEATHSIG: u64 = 1;
+    const GET_PDEATHSIG: u64 = 2;
     const GET_DUMPABLE: u64 = 3;
     const SET_DUMPABLE: u64 = 4;
     const SET_NAME: u64 = 15;
     const GET_NAME: u64 = 16;
     const GET_SECCOMP: u64 = 21;
+    const SET_TIMERSLACK: u64 = 29;
+    const GET_TIMERSLACK: u64 = 30;
+    const SET_CHILD_SUBREAPER: u64 = 36;
+    const GET_CHILD_SUBREAPER: u64 = 37;
     const SET_NO_NEW_PRIVS: u64 = 38;
     const GET_NO_NEW_PRIVS: u64 = 39;
     /// TASK_COMM_LEN (include/linux/sched.h)
     const NAME_BYTES: usize = 16;
     let [option, arg, ..] = call.args();
     match option {
-        SET_NAME => ship_on(call),
+        SET_PDEATHSIG if arg <= NSIG.into() => {
+            call.rank.attributes().set_parent_death_signal(arg);
+            Ok(0)
+        }
+        GET_PDEATHSIG => {
+            let signo = call.rank.attributes().parent_death_signal();
+            put_u32(arg, signo as u32).map(|()| 0)
+        }
+        SET_NAME | SET_TIMERSLACK | GET_TIMERSLACK | SET_CHILD_SUBREAPER => ship_on(call),
+        GET_CHILD_SUBREAPER => {
+            put_u32(arg, 0)?; // as for GET_NAME
+            ship_on(call)
+        }
         GET_NAME => {
             // Linux does not write it through the page tables, which have to show it.
             put_bytes(arg, &[0; NAME_BYTES])?;
@@ -74,14 +98,17 @@ pub fn prctl(call: &mut Call<'_>) -> SysResult {
     }
 }
 
-/// PER_LINUX, with or without ADDR_NO_RANDOMIZE; all ones only reads it.
+/// PER_LINUX, with or without ADDR_NO_RANDOMIZE, and STICKY_TIMEOUTS, which the proxy follows; all ones only reads it.
 pub fn personality(call: &mut Call<'_>) -> SysResult {
     let wanted = u64::from(call.frame.rdi as u32);
     if wanted == u64::from(u32::MAX) {
         return Ok(call.rank.attributes().personality());
     }
-    if wanted & !ADDR_NO_RANDOMIZE != 0 {
+    if wanted & !(ADDR_NO_RANDOMIZE | STICKY_TIMEOUTS) != 0 {
         return Err(Errno::EINVAL);
+    }
+    if (wanted ^ call.rank.attributes().personality()) & STICKY_TIMEOUTS != 0 {
+        ship_on(call)?;
     }
     Ok(call.rank.attributes().set_personality(wanted))
 }

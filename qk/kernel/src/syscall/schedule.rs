@@ -139,13 +139,16 @@ pub fn getcpu(call: &mut Call<'_>) -> SysResult {
 }
 
 /// The commands that order accesses interrupt the cores that run threads of the rank, or all of the node where they are for all
-/// processes: what those map in common is seen in order as well. What a registration would prepare is there.
+/// processes: what those map in common is seen in order as well. A registration prepares nothing, but without it the one for the
+/// rank alone is refused.
 pub fn membarrier(call: &mut Call<'_>) -> SysResult {
     // include/uapi/linux/membarrier.h; of each expedited command the registration follows.
     const QUERY: u64 = 0;
     const GLOBAL: u64 = 1;
     const GLOBAL_EXPEDITED: u64 = 2;
+    const REGISTER_GLOBAL_EXPEDITED: u64 = 4;
     const PRIVATE_EXPEDITED: u64 = 8;
+    const REGISTER_PRIVATE_EXPEDITED: u64 = 16;
     const KNOWN: u64 = 0x1f;
     match (call.frame.rdi, call.frame.rsi) {
         (QUERY, 0) => return Ok(KNOWN),
@@ -153,11 +156,15 @@ pub fn membarrier(call: &mut Call<'_>) -> SysResult {
             // Entering the kernel is what counts: that they drop translations besides does no harm.
             shootdown::flush_all_on(&CoreSet::of(0, hal::cpu::count()));
         }
+        (PRIVATE_EXPEDITED, 0) if !call.rank.attributes().has_registered_barriers() => {
+            return Err(Errno::EPERM);
+        }
         (PRIVATE_EXPEDITED, 0) => call.rank.with_aspace(|_| {
             shootdown::barrier(call.rank.shootdown());
             Ok(())
         })?,
-        (command, 0) if command.is_power_of_two() && command & KNOWN != 0 => {}
+        (REGISTER_GLOBAL_EXPEDITED, 0) => {}
+        (REGISTER_PRIVATE_EXPEDITED, 0) => call.rank.attributes().register_barriers(true),
         _ => return Err(Errno::EINVAL),
     }
     Ok(0)

@@ -113,12 +113,21 @@ fn ship_plain(thread: &'static Thread, row: &Row, args: &[u64; 6]) -> i64 {
     }
     if ret == Errno::EINTR.ret() {
         signal::interrupted(thread);
+    } else if rank.attributes().has_signalling_descriptors() {
+        collect_caused(rank);
     }
     // Only Linux can say which calls send one: a socket of packets does not, and a pipe also after a part was written.
     if row.may_raise(ret) {
         raise(thread);
     }
     ret
+}
+
+/// What a call has caused is there when it returns.
+#[cold]
+#[inline(never)]
+fn collect_caused(rank: &'static Rank) {
+    signal::collect(rank);
 }
 
 /// What a call comes to that returned `ret`.

@@ -1,6 +1,7 @@
 //! The signal calls.
 
 use abi::Errno;
+use abi::syscall::request::signals_later;
 use hal::addr::Va;
 use qk_core::signals::{self, Action, AltStack, SigInfo, SigSet, Signal, code};
 
@@ -216,6 +217,30 @@ fn from_self(call: &Call<'_>, signal: Signal, code: i32) -> SigInfo {
         identity.info.uid as u32,
         0,
     )
+}
+
+/// Notes whether a shipped call arranges that a descriptor signals the rank. `name`: the call's.
+pub fn note_later(call: &Call<'_>, name: &str) {
+    if signals_later(name, &call.args()) {
+        call.rank.attributes().note_signalling_descriptor();
+    }
+}
+
+pub fn fcntl(call: &mut Call<'_>) -> SysResult {
+    note_later(call, "fcntl");
+    ship_on(call)
+}
+
+pub fn mq_notify(call: &mut Call<'_>) -> SysResult {
+    note_later(call, "mq_notify");
+    ship_on(call)
+}
+
+/// What the rank sends itself comes before the call returns.
+pub fn pidfd_send_signal(call: &mut Call<'_>) -> SysResult {
+    let result = ship_on(call);
+    signal::collect(call.rank);
+    result
 }
 
 /// Its process group and all have itself among them, through its proxy: what the rank has sent to itself comes before the call

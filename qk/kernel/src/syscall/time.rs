@@ -24,6 +24,7 @@ pub mod id {
     pub const REALTIME_COARSE: u64 = 5;
     pub const MONOTONIC_COARSE: u64 = 6;
     pub const BOOTTIME: u64 = 7;
+    pub const REALTIME_ALARM: u64 = 8;
     pub const BOOTTIME_ALARM: u64 = 9;
     pub const TAI: u64 = 11;
 }
@@ -113,6 +114,23 @@ pub fn clock_getres(call: &mut Call<'_>) -> SysResult {
         0..=7 | id::TAI => put_words_opt(to, &[0, 1]).map(|()| 0),
         _ => get_cpu_resolution(call.thread, clock, to),
     }
+}
+
+/// The clocks are the host's: no rank sets one. Which error comes first is Linux's affair (kernel/time/posix-timers.c).
+pub fn clock_settime(call: &mut Call<'_>) -> SysResult {
+    let [clock, from, ..] = call.args();
+    match u64::from(clock as u32) {
+        id::REALTIME => {
+            timespec_ns(get_words(from)?)?;
+        }
+        // Those of processor time have negative numbers.
+        clock if (clock as i32) > 0 => return Err(Errno::EINVAL),
+        _ => {
+            get_words::<2>(from)?;
+            cpu_clock(call.thread, clock)?;
+        }
+    }
+    Err(Errno::EPERM)
 }
 
 pub fn gettimeofday(call: &mut Call<'_>) -> SysResult {
@@ -210,24 +228,64 @@ pub fn nanosleep(call: &mut Call<'_>) -> SysResult {
 pub fn clock_nanosleep(call: &mut Call<'_>) -> SysResult {
     const ABSOLUTE: u64 = 1;
     let [clock, flags, from, left_to, ..] = call.args();
-    match clock {
-        id::REALTIME | id::MONOTONIC | id::BOOTTIME | id::TAI => {}
-        id::THREAD_CPUTIME => return Err(Errno::EINVAL),
-        _ if clock <= id::TAI => return Err(Errno::EOPNOTSUPP),
-        _ => {
-            let own = CpuClock::Thread(call.thread.index());
-            return Err(match cpu_clock(call.thread, clock)? {
-                clock if clock == own => Errno::EINVAL,
-                _ => Errno::EOPNOTSUPP,
-            });
+    let cpu = match u64::from(clock as u32) {
+        id::REALTIME | id::MONOTONIC | id::BOOTTIME | id::TAI => None,
+        id::PROCESS_CPUTIME => Some(CpuClock::Process),
+        id::THREAD_CPUTIME..=id::MONOTONIC_COARSE | id::REALTIME_ALARM | id::BOOTTIME_ALARM => {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        _ => Some(cpu_clock(call.thread, clock)?),
+    };
+    let ns = timespec_ns(get_words(from)?)?;
+    let absolute = flags & ABSOLUTE != 0;
+    match cpu {
+        Some(cpu) => sleep_by_cpu_time(call, cpu, ns, if absolute { None } else { Some(left_to) }),
+        None if absolute => {
+            let from_now = ns.saturating_sub(read_clock(call.thread, clock)?);
+            sleep_until(call.thread, clock::deadline_after(from_now)).map(|()| 0)
+        }
+        None => sleep_for(call, ns, left_to),
+    }
+}
+
+/// A sleep until a clock of processor time shows `ns`, or for that long, with a place for what is left when it is interrupted. The
+/// clock goes as fast as threads run: it is polled when it may have got there, and not more often than a tick of Linux's.
+fn sleep_by_cpu_time(call: &Call<'_>, clock: CpuClock, ns: u64, left_to: Option<u64>) -> SysResult {
+    /// Linux looks at these clocks when its tick comes, every 1 to 10 ms.
+    const TICK_NS: u64 = 1_000_000;
+    let (thread, rank) = (call.thread, call.rank);
+    if clock == CpuClock::Thread(thread.index()) {
+        return Err(Errno::EINVAL); // it does not run meanwhile
+    }
+    let now_ns = || match clock {
+        CpuClock::Thread(index) => rank.threads().get(index).map_or(0, Thread::cpu_ns),
+        _ => rank.cpu_ns(),
+    };
+    let end_ns = match left_to {
+        None => ns,
+        Some(_) => {
+            (thread.program().take_sleep_end()).unwrap_or_else(|| now_ns().saturating_add(ns))
+        }
+    };
+    let fastest = match clock {
+        CpuClock::Thread(_) => 1,
+        _ => rank.cores().len() as u64,
+    };
+    // BOUND: each turn sleeps.
+    loop {
+        let left_ns = end_ns.saturating_sub(now_ns());
+        if left_ns == 0 {
+            return Ok(0);
+        }
+        let deadline = clock::deadline_after((left_ns / fastest).max(TICK_NS));
+        if let Err(errno) = sleep_until(thread, deadline) {
+            if let Some(left_to) = left_to {
+                put_words_opt(left_to, &timespec(left_ns))?;
+                thread.program().keep_sleep_end(end_ns);
+            }
+            return Err(errno);
         }
     }
-    let ns = timespec_ns(get_words(from)?)?;
-    if flags & ABSOLUTE == 0 {
-        return sleep_for(call, ns, left_to);
-    }
-    let from_now = ns.saturating_sub(read_clock(call.thread, clock)?);
-    sleep_until(call.thread, clock::deadline_after(from_now)).map(|()| 0)
 }
 
 fn timeval_ns([s, us]: [u64; 2]) -> Result<u64, Errno> {

@@ -10,7 +10,7 @@ use abi::syscall::request::xpmem::{Request, VERSION};
 use hal::addr::Va;
 use qk_core::xpmem::{Access, Id, Segment, Who};
 
-use super::{Call, SysResult, shipped};
+use super::{Call, SysResult, shipped, signals};
 use crate::host::ship;
 use crate::preempt;
 use crate::rank::{self, Rank};
@@ -25,7 +25,10 @@ pub fn ioctl(call: &mut Call<'_>) -> SysResult {
     let [fd, request, at, ..] = call.args();
     match Request::of(request) {
         Some(request) if is_device(call, fd)? => serve(call.rank, request, at),
-        _ => shipped::ship(call),
+        _ => {
+            signals::note_later(call, "ioctl");
+            shipped::ship(call)
+        }
     }
 }
 

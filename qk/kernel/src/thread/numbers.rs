@@ -16,6 +16,9 @@ use crate::sleep_lock::SleepLock;
 
 /// What looking at one number counts at preemption points.
 const NUMBER_WORK: u32 = 25;
+/// Of the free numbers so many are not taken as long as there is room for more: one that was freed just now is not the next
+/// thread's, even if others that ended before it are freed after it.
+const RESTING: usize = 4;
 /// Threads made at once: the records of so many have one table.
 const CHUNK: usize = 32;
 const CHUNKS: usize = MAX_THREADS / CHUNK;
@@ -97,23 +100,32 @@ impl Threads {
     /// # Errors
     /// EAGAIN: there is room for no more threads.
     pub fn take(&self, rank: &'static Rank) -> Result<&Thread, Errno> {
-        let index = match self.take_free() {
+        let index = match self.take_free(RESTING) {
             Some(index) => index,
-            None => self.make(rank).map_err(|_| Errno::EAGAIN)?,
+            None => match self.make(rank) {
+                Ok(index) => index,
+                Err(_) => self.take_free(0).ok_or(Errno::EAGAIN)?,
+            },
         };
         self.get(index).ok_or(Errno::EAGAIN)
     }
 
+    /// The number that has been free for longest, if more than `resting` are.
     #[inline]
-    fn take_free(&self) -> Option<usize> {
-        self.free.lock().pop_front()
+    fn take_free(&self, resting: usize) -> Option<usize> {
+        let mut free = self.free.lock();
+        if free.len() > resting {
+            free.pop_front()
+        } else {
+            None
+        }
     }
 
     /// Makes the record of one more thread, unless a number has become free while another made one.
     #[cold]
     fn make(&self, rank: &'static Rank) -> Result<usize, Errno> {
         let _making = self.making.lock();
-        if let Some(index) = self.take_free() {
+        if let Some(index) = self.take_free(RESTING) {
             return Ok(index);
         }
         let index = self.made.load(Ordering::Relaxed);

@@ -49,7 +49,10 @@ impl How {
             });
         }
         let flags = match number {
-            libc::SYS_newfstatat | libc::SYS_utimensat | libc::SYS_faccessat2 => args[3],
+            libc::SYS_newfstatat
+            | libc::SYS_utimensat
+            | libc::SYS_faccessat2
+            | libc::SYS_fchmodat2 => args[3],
             libc::SYS_statx => args[2],
             libc::SYS_fchownat => args[4],
             _ => 0,

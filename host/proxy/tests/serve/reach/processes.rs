@@ -107,6 +107,13 @@ fn signals_to_what_keeps_nodes() {
         ] {
             assert_eq!(node.call(nr, &args), EPERM, "call {nr}");
         }
+        let named = node.call(libc::SYS_pidfd_open, &[pid, 0]) as u64;
+        let signal = [named, kill, 0, 0];
+        assert_eq!(
+            node.call(libc::SYS_pidfd_send_signal, &signal),
+            EPERM,
+            "by a descriptor"
+        );
         assert_eq!(node.call(libc::SYS_kill, &[pid, 0]), 0, "there it is");
         for kind in [0, 1] {
             let owner = node.put_words(PATH + 0x100, &[kind | pid << 32]);
@@ -155,8 +162,6 @@ fn tracing_calls_are_refused() {
         libc::SYS_process_vm_readv,
         libc::SYS_process_vm_writev,
         libc::SYS_pidfd_getfd,
-        libc::SYS_pidfd_send_signal,
-        libc::SYS_kcmp,
         libc::SYS_process_madvise,
         libc::SYS_perf_event_open,
     ] {
@@ -168,6 +173,12 @@ fn tracing_calls_are_refused() {
         );
         assert_eq!(node.call(nr, &[other.pid() as u64]), -38, "{}", call.name);
     }
+    let (own, other) = (node.pid() as u64, other.pid() as u64);
+    for vm in [[other, own, 1, 0, 0], [own, other, 1, 0, 0]] {
+        assert_eq!(node.call(libc::SYS_kcmp, &vm), -1, "with another process");
+    }
+    let thread = watcher(&node) as u64;
+    assert_eq!(node.call(libc::SYS_kcmp, &[own, thread, 1, 0, 0]), -3); // ESRCH
 }
 
 /// The second line, where the host has it: a filter on calls, a Landlock domain.

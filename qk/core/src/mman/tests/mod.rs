@@ -174,6 +174,11 @@ fn mmap_of_files_refuses_as_linux_does() {
             "{prot} {flags:#x} {offset:#x}"
         );
     }
+    for info in [&FILE, &noexec] {
+        let plan = file(info, 1, PRIVATE, 0, 0).unwrap();
+        let may_run = !plan.region.flags.contains(RegionFlags::NO_EXEC);
+        assert_eq!(may_run, info.executable);
+    }
     for flags in [VALIDATE, SHARED | 0x8000_0000, PRIVATE] {
         let plan = file(&FILE, 1, flags, 1 << 40, 0).unwrap();
         assert_eq!(
@@ -354,4 +359,19 @@ fn a_shared_file_opened_for_reading_stays_unwritable() {
             .result,
         Ok(())
     );
+}
+
+/// It could be made executable after it was mapped.
+#[test]
+fn a_file_of_a_mount_with_noexec_is_never_executable() {
+    let mut r = regions();
+    let noexec = FileInfo {
+        executable: false,
+        ..FILE
+    };
+    let plan = file(&noexec, 1, PRIVATE | FIXED, 0, B + 32 * P).unwrap();
+    r.insert(plan.region).unwrap();
+    let change = |prot| mprotect(Va(B + 32 * P), P, prot, &r).map(|plan| plan.is_some());
+    assert_eq!(change(5), Err(Errno::EACCES));
+    assert_eq!(change(RW), Ok(true));
 }
