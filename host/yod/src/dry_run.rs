@@ -11,8 +11,8 @@ use wire::ram::Ram;
 
 use crate::setup::Setup;
 
-/// The plan as text.
-pub fn describe(setup: &Setup, plan: &Plan, ram: &Ram) -> String {
+/// The plan as text. `launcher`: the command line of the one that yod would become.
+pub fn describe(setup: &Setup, plan: &Plan, ram: &Ram, launcher: Option<String>) -> String {
     let launch = &setup.launch;
     let how = match plan.cpus / plan.ranks {
         0 => "shared by the ranks".into(),
@@ -21,6 +21,9 @@ pub fn describe(setup: &Setup, plan: &Plan, ram: &Ram) -> String {
     let mut text = String::new();
     // Writing to a String cannot fail.
     let _ = writeln!(text, "program      {}", setup.program.name());
+    if let Some(launcher) = launcher {
+        let _ = writeln!(text, "launcher     {launcher}");
+    }
     let _ = writeln!(text, "ranks        {}", plan.ranks);
     let _ = writeln!(text, "cores        {} ({how})", plan.cpus);
     for rank in 0..plan.ranks {

@@ -40,7 +40,7 @@ pub const END_LIMIT: Duration = Duration::from_secs(15);
 pub fn run(cli: &Cli, first: Sample, inherited: proxy::Inherited) -> Result<u8, Failure> {
     let began = Instant::now();
     let place = Place::find(cli)?;
-    relaunch::if_needed(cli, &place, inherited)?;
+    let launcher = relaunch::if_needed(cli, &place, inherited)?;
     let boot_limit = boot_limit()?;
     let (signals, mask) =
         Signals::new(&TAKEN).map_err(|error| Failure::os("take signals", error))?;
@@ -53,7 +53,7 @@ pub fn run(cli: &Cli, first: Sample, inherited: proxy::Inherited) -> Result<u8, 
     let own = Setup::new(cli, &place, first);
     let party = Party::meet(cli, &place, &limits, own.as_ref().err())?;
     let setup = setup::planned(own, cli, &place, party.host(), first);
-    let prepared = setup.and_then(|setup| Prepared::new(cli, &place, setup));
+    let prepared = setup.and_then(|setup| Prepared::new(cli, &place, setup, launcher));
     let (prepared, party) = match prepared {
         Ok(Some(prepared)) => (prepared, party),
         Ok(None) => {
@@ -105,7 +105,12 @@ struct Prepared {
 
 impl Prepared {
     /// `None` when the plan was all that was wanted, and has been printed. A yod without a plan waits for that message.
-    fn new(cli: &Cli, place: &Place, setup: Setup) -> Result<Option<Prepared>, Failure> {
+    fn new(
+        cli: &Cli,
+        place: &Place,
+        setup: Setup,
+        launcher: Option<String>,
+    ) -> Result<Option<Prepared>, Failure> {
         if cli.dry_run {
             let Some(plan) = &setup.plan else {
                 return Ok(Some(Prepared {
@@ -116,7 +121,7 @@ impl Prepared {
             };
             let ram = machine::qemu::ram(plan);
             let ram = ram.map_err(|bad| Failure::os("start the node", bad))?;
-            console::out(dry_run::describe(&setup, plan, &ram));
+            console::out(dry_run::describe(&setup, plan, &ram, launcher));
             return Ok(None);
         }
         let stats = cli.stats.as_ref().filter(|_| place.has_first());
@@ -158,6 +163,7 @@ impl With<'_> {
         let node = self.node(&context)?;
         if !cli.quiet && place.has_first() {
             notice::emulation(setup.launch.machine.accel);
+            notice::foreign_launcher(place, &setup.program);
         }
         let path = cli.gdb.as_ref();
         let sockets = path.map(|path| Sockets::new(path.as_deref(), place));

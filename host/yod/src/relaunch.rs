@@ -33,25 +33,30 @@ const VERSION_BYTES: u64 = 4096;
 const NEXT_PROGRAM: &str = ":";
 
 /// Becomes the launcher that the program's ranks need, if they need one. A yod that it starts has no `-n`, and an option that says
-/// who has started it: it never becomes a launcher, and is no rank unless that has given it a number.
+/// who has started it: it never becomes a launcher, and is no rank unless that has given it a number. With `--dry-run` it only gives the
+/// launcher's command line.
 ///
 /// # Errors
 /// There is none, or it cannot do what was requested.
-pub fn if_needed(cli: &Cli, place: &Place, inherited: proxy::Inherited) -> Result<(), Failure> {
+pub fn if_needed(
+    cli: &Cli,
+    place: &Place,
+    inherited: proxy::Inherited,
+) -> Result<Option<String>, Failure> {
     if let (Some(launcher), None) = (&cli.launched_by, &place.launched) {
         let launcher = launcher.display();
         let line = format_args!("{launcher} has not set which rank this yod is: is it a launcher?");
         return Err(Failure::new(status::UNAVAILABLE, line));
     }
     if place.ranks.len() < 2 {
-        return Ok(());
+        return Ok(None);
     }
     // What is wrong with the program is said where all programs are checked.
     let Ok(found) = Found::of(&cli.command) else {
-        return Ok(());
+        return Ok(None);
     };
     let Some(linked) = Linked::of(&found.file) else {
-        return Ok(());
+        return Ok(None);
     };
     let (mpi, ranks) = (&linked.mpi, cli.ranks);
     let refused = |why: String| {
@@ -84,6 +89,9 @@ pub fn if_needed(cli: &Cli, place: &Place, inherited: proxy::Inherited) -> Resul
         }
     };
     let command = CommandLine::new(cli, mpi, launcher)?;
+    if cli.dry_run {
+        return Ok(Some(command.to_string()));
+    }
     if !cli.quiet {
         let (program, name) = (found.path.display(), mpi.name);
         console::say(format_args!(
