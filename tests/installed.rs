@@ -199,6 +199,14 @@ fn running_nodes_are_listed() -> Result<()> {
         "{shown}"
     );
     ensure!(shown.ends_with("endless sleep"), "{shown}");
+    let outcome = Run::bare_yod(&["--ps=json"]).run()?;
+    let nodes: serde_json::Value = serde_json::from_str(&outcome.stdout.text())?;
+    let node = nodes.as_array().and_then(|nodes| {
+        let mut nodes = nodes.iter();
+        nodes.find(|node| node["yod"] == run.pid())
+    });
+    let ranks = node.and_then(|node| node["rank_cpu_s"].as_array());
+    ensure!(ranks.is_some_and(|times| times.len() == 2), "{nodes}");
     ensure!(process::kill(run.pid()), "it has ended by itself");
     run.finish(HANG)?;
     until(false).map(drop)

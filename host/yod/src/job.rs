@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 
 use machine::clock::Sample;
 use machine::node::{Keeper, NoNode, Node};
+use machine::qemu::accel::Accel;
 use machine::sys::{self, Mask, Signals};
 
-use crate::cli::Cli;
+use crate::cli::{Cli, Format};
 use crate::console;
-use crate::dry_run;
+use crate::dry_run::DryRun;
 use crate::failure::{Failure, status};
 use crate::gdb::Sockets;
 use crate::hints;
@@ -80,7 +81,14 @@ pub fn run(cli: &Cli, first: Sample, inherited: proxy::Inherited) -> Result<u8, 
         limits,
         report: &|node| {
             let to = stats.as_ref()?;
-            to.report(&Stats::collect(&node.plan, &node.comm, began.elapsed()))
+            let machine = &setup.launch.machine;
+            let emulated = machine.accel == Accel::Tcg && !machine.icount;
+            to.report(&Stats::collect(
+                &node.plan,
+                &node.comm,
+                began.elapsed(),
+                emulated,
+            ))
         },
     };
     // Said before this yod leaves: others, which wait for that, may be gone a moment later, and a launcher then drops what it writes.
@@ -111,7 +119,7 @@ impl Prepared {
         setup: Setup,
         launcher: Option<String>,
     ) -> Result<Option<Prepared>, Failure> {
-        if cli.dry_run {
+        if let Some(format) = cli.dry_run {
             let Some(plan) = &setup.plan else {
                 return Ok(Some(Prepared {
                     setup,
@@ -121,7 +129,11 @@ impl Prepared {
             };
             let ram = machine::qemu::ram(plan);
             let ram = ram.map_err(|bad| Failure::os("start the node", bad))?;
-            console::out(dry_run::describe(&setup, plan, &ram, launcher));
+            let all = DryRun::new(&setup, plan, &ram, launcher);
+            console::out(match format {
+                Format::Text => all.text(),
+                Format::Json => all.json(),
+            });
             return Ok(None);
         }
         let stats = cli.stats.as_ref().filter(|_| place.has_first());

@@ -63,18 +63,19 @@ fn main() -> ExitCode {
 }
 
 fn run(first: Sample, inherited: proxy::Inherited) -> Result<u8, Failure> {
-    let cli = match cli::parse(std::env::args_os())? {
+    let preset = std::env::var_os(cli::PRESET);
+    let cli = match cli::parse(std::env::args_os(), preset)? {
         Parsed::Run(cli) => cli,
         Parsed::Print(text) => {
             console::out(text);
             return Ok(0);
         }
     };
-    if cli.doctor {
-        return Ok(doctor::report(first));
+    if let Some(format) = cli.doctor {
+        return Ok(doctor::report(first, format));
     }
-    if cli.ps {
-        console::out(ps::list());
+    if let Some(format) = cli.ps {
+        console::out(ps::list(format));
         return Ok(0);
     }
     job::run(&cli, first, inherited)

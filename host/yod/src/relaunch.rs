@@ -25,6 +25,9 @@ use crate::program::{Found, IS_DIRECTORY, NOT_EXECUTABLE};
 use crate::ps::printable;
 use crate::setup::oversubscribes;
 
+/// The options that only print: the command line that they print is without.
+const DRY_RUN: &str = "--dry-run";
+const DRY_RUN_JSON: &str = "--dry-run=json";
 /// A launcher gets so long to say what it is.
 const VERSION_LIMIT: Duration = Duration::from_secs(20);
 /// No launcher says more in its first line.
@@ -89,7 +92,7 @@ pub fn if_needed(
         }
     };
     let command = CommandLine::new(cli, mpi, launcher)?;
-    if cli.dry_run {
+    if cli.dry_run.is_some() {
         return Ok(Some(command.to_string()));
     }
     if !cli.quiet {
@@ -235,7 +238,8 @@ impl std::fmt::Display for CommandLine<'_> {
         let words = [self.launcher.as_os_str()].into_iter();
         let words = words.chain(self.options.iter().map(OsString::as_os_str));
         let words = words.chain([OsStr::new("yod")]);
-        let words = words.chain(self.cli.given.iter().map(OsString::as_os_str));
+        let given = self.cli.given.iter().map(OsString::as_os_str);
+        let words = words.chain(given.filter(|word| *word != DRY_RUN && *word != DRY_RUN_JSON));
         let words = words.chain(self.cli.command.first().map(OsString::as_os_str));
         let words = words.map(|word| quoted(&printable(&word.to_string_lossy())));
         f.write_str(&words.collect::<Vec<_>>().join(" "))
