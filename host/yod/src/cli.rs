@@ -102,6 +102,15 @@ pub struct Cli {
     /// List your nodes on this host, as text or as one line of JSON.
     #[arg(long, value_name = "json", num_args = 0..=1, require_equals = true, default_missing_value = TEXT, hide_possible_values = true)]
     pub ps: Option<Format>,
+    /// As --ps, every two seconds, with how much of a processor each rank has used since.
+    #[arg(long)]
+    pub top: bool,
+    /// Run gdb at a rank that runs: the only one among process PID and those it has started.
+    #[arg(long, value_name = "PID", value_parser = count, allow_negative_numbers = true)]
+    pub attach: Option<usize>,
+    /// Print what every thread is doing of all ranks among process PID and those it has started.
+    #[arg(long, value_name = "PID", value_parser = count, allow_negative_numbers = true)]
+    pub stack: Option<usize>,
     /// Allow more cores of ranks than there are here.
     #[arg(long)]
     pub oversubscribe: bool,
@@ -211,15 +220,22 @@ fn parse_here(args: Vec<OsString>, preset: Option<OsString>) -> Result<Parsed, F
             completions: Some(shell),
             ..
         }) => Ok(Parsed::Print(pages::completions(shell))),
-        Ok(cli) if cli.command.is_empty() && cli.doctor.is_none() && cli.ps.is_none() => {
-            Err(usage("no PROGRAM given"))
-        }
+        Ok(cli) if cli.command.is_empty() && !does_else(&cli) => Err(usage("no PROGRAM given")),
         Ok(cli) => Ok(Parsed::Run(Box::new(cli))),
         Err(error) if matches!(error.kind(), DisplayHelp | DisplayVersion) => {
             Ok(Parsed::Print(error.render().to_string()))
         }
         Err(error) => Err(usage(&in_one_line(&error))),
     }
+}
+
+/// Whether yod is to do something else than run a program.
+fn does_else(cli: &Cli) -> bool {
+    cli.top
+        || cli.doctor.is_some()
+        || cli.ps.is_some()
+        || cli.attach.is_some()
+        || cli.stack.is_some()
 }
 
 /// clap has no options of two letters behind one dash: `-np` before the program becomes `--np`.

@@ -32,31 +32,38 @@ struct Process {
 
 /// The report.
 pub fn list(format: Format) -> String {
-    let uid = getuid().as_raw();
-    let all: Vec<Process> = processes().filter(|process| process.uid == uid).collect();
-    let nodes = nodes(&all, &cpu_times);
+    let nodes = own_nodes();
     match format {
-        Format::Text => render(&nodes),
+        Format::Text => render(&nodes, &|_, _, seconds| {
+            age_text(Duration::from_secs_f64(seconds))
+        }),
         Format::Json => serde_json::to_string(&nodes).unwrap_or_default() + "\n",
     }
 }
 
+/// The nodes of this user.
+pub fn own_nodes() -> Vec<Node> {
+    let uid = getuid().as_raw();
+    let all: Vec<Process> = processes().filter(|process| process.uid == uid).collect();
+    nodes(&all, &cpu_times)
+}
+
 /// What is shown of a node.
 #[derive(Serialize)]
-struct Node {
+pub struct Node {
     /// Its yod's process, while that lives.
     yod: Option<u32>,
     /// QEMU's.
-    machine: u32,
+    pub machine: u32,
     age_s: u64,
     ranks: usize,
     cores: Option<usize>,
     partition_bytes: u64,
     touched_bytes: u64,
     /// Processor time of its cores.
-    cpu_s: f64,
+    pub cpu_s: f64,
     /// Of each rank's, if ranks share none.
-    rank_cpu_s: Option<Vec<f64>>,
+    pub rank_cpu_s: Option<Vec<f64>>,
     command: Vec<String>,
 }
 
@@ -100,7 +107,8 @@ fn by_rank(ranks: usize, cores: usize, times: &CpuTimes) -> Option<Vec<f64>> {
     (0..ranks).map(of).collect()
 }
 
-fn render(nodes: &[Node]) -> String {
+/// `cpu` shows the processor time of a node, or of one of its ranks, in seconds.
+pub fn render(nodes: &[Node], cpu: &dyn Fn(u32, Option<usize>, f64) -> String) -> String {
     if nodes.is_empty() {
         return "no node of yours is running here\n".into();
     }
@@ -113,7 +121,6 @@ fn render(nodes: &[Node]) -> String {
             Some(cores) if ranks > 0 => format!("{ranks} x {}", cores / ranks),
             _ => "?".into(),
         };
-        let seconds = |seconds| age_text(Duration::from_secs_f64(seconds));
         text += &row(
             [
                 &node.yod.map_or_else(|| "-".into(), |pid| pid.to_string()),
@@ -122,14 +129,14 @@ fn render(nodes: &[Node]) -> String {
                 &cores,
                 &format!("{ranks} x {}", Bytes(node.partition_bytes)),
                 &Bytes(node.touched_bytes).to_string(),
-                &seconds(node.cpu_s),
+                &cpu(node.machine, None, node.cpu_s),
             ],
             &printable(&node.command.join(" ")),
         );
         let times = node.rank_cpu_s.iter().flatten().enumerate();
         for (rank, time) in times.filter(|_| ranks > 1) {
-            let rank = format!("rank {rank}");
-            text += &row([&rank, "", "", "", "", "", &seconds(*time)], "");
+            let time = cpu(node.machine, Some(rank), *time);
+            text += &row([&format!("rank {rank}"), "", "", "", "", "", &time], "");
         }
     }
     text
@@ -268,7 +275,11 @@ mod tests {
             all.map(|(core, s)| (core as u64, Duration::from_secs(*s)))
                 .collect()
         };
-        let render = |all: &[Process], cores: &[u64]| render(&nodes(all, &|_| seconds(cores)));
+        let render = |all: &[Process], cores: &[u64]| {
+            render(&nodes(all, &|_| seconds(cores)), &|_, _, seconds| {
+                age_text(Duration::from_secs_f64(seconds))
+            })
+        };
         let text = render(&all, &[5, 60, 0, 0]);
         let rows: Vec<Vec<&str>> = text
             .lines()

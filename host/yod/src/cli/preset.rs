@@ -9,7 +9,15 @@ use clap::{ArgMatches, CommandFactory};
 use super::{COMMAND, Cli, LAUNCHED_BY_ID, PRESET, given, in_one_line, is_on_line, with_long_np};
 
 /// Options that have yod do something else than run a program.
-const ELSE: [&str; 4] = ["doctor", "ps", "completions", "man"];
+const ELSE: [&str; 7] = [
+    "top",
+    "doctor",
+    "ps",
+    "attach",
+    "stack",
+    "completions",
+    "man",
+];
 
 /// The arguments with the variable's options among them: `line` is what the arguments say without. A yod that a launcher has been
 /// started for was given them already.
