@@ -1,9 +1,10 @@
 //! yod as users have it: installed under a prefix, started by a user without rights, twenty at once.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -199,6 +200,30 @@ fn running_nodes_are_listed() -> Result<()> {
         "{shown}"
     );
     ensure!(shown.ends_with("endless sleep"), "{shown}");
+    let outcome = Run::bare_yod(&["--ps=json"]).run()?;
+    let nodes: serde_json::Value = serde_json::from_str(&outcome.stdout.text())?;
+    let node = nodes.as_array().and_then(|nodes| {
+        let mut nodes = nodes.iter();
+        nodes.find(|node| node["yod"] == run.pid())
+    });
+    let ranks = node.and_then(|node| node["rank_cpu_s"].as_array());
+    ensure!(ranks.is_some_and(|times| times.len() == 2), "{nodes}");
+    let mut top = Command::new(tree::yod())
+        .arg("--top")
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let mut lines = BufReader::new(top.stdout.take().context("a pipe")?).lines();
+    let share = lines.by_ref().find(|line| match line {
+        Ok(line) => line.trim_start().starts_with("rank 1 ") && line.ends_with('%'),
+        Err(_) => true,
+    });
+    // Without a reader it ends.
+    drop(lines);
+    let ended = process::wait(&mut top, HANG)?;
+    ensure!(
+        matches!(share, Some(Ok(_))) && ended.is_some_and(|s| s.success()),
+        "{ended:?}"
+    );
     ensure!(process::kill(run.pid()), "it has ended by itself");
     run.finish(HANG)?;
     until(false).map(drop)

@@ -62,11 +62,21 @@ pub fn all() -> Vec<Trial> {
             boot_timeout(value)
         })
     }));
+    cases.push(case("options: MARGAY_OPTIONS", preset));
     cases.push(case("options: log to nowhere", log_to_nowhere));
     cases.push(case("options: log to a full disk", log_to_full_disk));
     cases.push(case("options: strace to nowhere", strace_to_nowhere));
     cases.push(case("options: stats to nowhere", stats_to_nowhere));
     cases
+}
+
+fn preset() -> Result<()> {
+    let run = Run::yod(&["--", &fine()]).env(&[("MARGAY_OPTIONS", "--lable")]);
+    one_line(
+        &clean::run(run)?,
+        USAGE,
+        "MARGAY_OPTIONS: unexpected argument '--lable'",
+    )
 }
 
 /// Seconds that a node gets to come up; a value that does not fit behind now panicked, one that is no number counted as none.

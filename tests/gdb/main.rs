@@ -3,6 +3,7 @@
 mod connection;
 mod core;
 mod host;
+mod late;
 mod profile;
 mod session;
 mod waiting;
@@ -15,6 +16,7 @@ fn main() {
         core::all(),
         session::all(),
         connection::all(),
+        late::all(),
         profile::all(),
     ];
     libtest_mimic::run(&arguments, trials.into_iter().flatten().collect()).exit();

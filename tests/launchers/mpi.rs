@@ -200,6 +200,29 @@ fn mpich_passes_a_token_around() -> Result<()> {
     Ok(())
 }
 
+/// Natively each is alone. Open MPI's ended in MPI_Init, since the variables that the launcher's own MPI needs are others.
+#[test]
+fn ranks_of_another_mpi_are_alone_and_it_is_said() -> Result<()> {
+    for (options, lines) in [(&[][..], 1), (&["-q"][..], 0)] {
+        let job = Job::new(2)?;
+        let program = OPEN_MPI.ring(&job)?;
+        let run = MPICH.run(&job, By::Launcher, options, &program, "well");
+        let ended = job.start(run.env(OPEN_MPI.variables))?.finish(HANG * 3)?;
+        gone(&job)?;
+        let (seen, said) = (ended.stdout.text(), ended.stderr.text());
+        let part =
+            " is linked with Open MPI, whose ranks do not find each other by the mpiexec of MPICH ";
+        ensure!(
+            ended.status == Some(0)
+                && seen.matches("rank 0 of 1 ").count() == 2
+                && (said.lines().count(), said.matches(part).count()) == (lines, lines),
+            "status {:?}: {seen}{said}",
+            ended.status
+        );
+    }
+    Ok(())
+}
+
 /// Ranks could share no memory, so messages had to go over TCP, and windows that ranks share did not exist.
 #[test]
 fn messages_go_through_shared_memory() -> Result<()> {

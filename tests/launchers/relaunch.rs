@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use margay_tests::clean::{self, one_line};
 use margay_tests::process;
 use margay_tests::report;
@@ -231,10 +231,23 @@ fn launchers_may_have_common_names() -> Result<()> {
     let directory = Directory::new()?;
     symlink(OPEN_MPI.launcher, directory.file("mpiexec"))?;
     symlink(MPICH.launcher, directory.file("mpirun"))?;
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let qemu = "qemu-system-x86_64";
+    let mut all = std::env::split_paths(&path).map(|folder| folder.join(qemu));
+    let found = all.find(|file| file.exists()).context("QEMU")?;
+    symlink(found, directory.file(qemu))?;
     let path = format!("{}:/nonexistent", directory.job.directory().display());
     let run = MPICH.run(&job, By::Yod, &["--dry-run"], &program, "well");
     let ended = job.start(run.env(&[("PATH", path)]))?.finish(HANG)?;
-    names_launcher(&ended, &directory.file("mpirun").to_string_lossy())
+    let (plan, said) = (ended.stdout.text(), ended.stderr.text());
+    let launcher = format!("launcher     {} -n 2 ", directory.file("mpirun").display());
+    // The launcher was started, which had yods print the plan.
+    ensure!(
+        ended.status == Some(0) && said.is_empty() && plan.matches(&launcher).count() == 1,
+        "status {:?}: {plan}{said}",
+        ended.status
+    );
+    Ok(())
 }
 
 /// Each rank would have been the only one.

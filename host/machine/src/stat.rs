@@ -6,6 +6,10 @@ use std::str::FromStr;
 
 /// Number of the field with the parent's pid.
 pub const PARENT: usize = 4;
+/// Number of the fields with the time in user mode and in the kernel, in clock ticks.
+pub const USER_TIME: usize = 14;
+/// See [`USER_TIME`].
+pub const SYSTEM_TIME: usize = 15;
 /// Number of the field with the time at which it began, in clock ticks since the host did.
 pub const START: usize = 22;
 

@@ -316,6 +316,22 @@ pub fn tsc() -> u64 {
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
+/// Sends a process a signal with a value (sigqueue(3)).
+///
+/// # Errors
+/// EPERM, ESRCH, or EAGAIN where too many signals wait.
+pub fn queue_signal(pid: u32, signo: i32, value: u64) -> io::Result<()> {
+    let value = libc::sigval {
+        sival_ptr: value as *mut libc::c_void,
+    };
+    let pid = libc::pid_t::try_from(pid).map_err(|_| io::ErrorKind::InvalidInput)?;
+    // SAFETY: 1. The value is passed on, and not read as a pointer.
+    match unsafe { libc::sigqueue(pid, signo, value) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,10 +1,11 @@
-//! gdb at a rank: `yod --gdb`.
+//! gdb at a rank: `yod --gdb`, or one that comes later ([`late`]).
 //!
 //! A thread of the proxy speaks gdb's protocol (crate gdbstub) with one gdb, by a Unix socket. The rank halts before its
 //! first instruction until gdb is there. Registers are those of threads that have halted ([`crate::halt`]); memory is
 //! mapped here. When gdb leaves, in whatever way, its breakpoints are taken out and the rank goes on without it.
 
 mod arch;
+pub mod late;
 mod numbers;
 mod packets;
 mod request;
@@ -63,6 +64,7 @@ impl Gdb {
 /// # Errors
 /// What Linux says.
 pub fn start(rank: &'static Rank, gdb: Gdb) -> io::Result<()> {
+    rank.debug().claim();
     rank.debug().wait_for_gdb();
     let wanted = debugger::ATTACHED | debugger::STOP;
     rank.words().area.host.debugger.store(wanted);
@@ -85,13 +87,19 @@ fn serve(rank: &'static Rank, gdb: Gdb) {
     let _ = std::fs::remove_file(path);
     drop(socket);
     let mut target = Target::new(rank);
-    if target.wait_until_halted().is_none() {
+    if target.wait_until_halted(None).is_none() {
         return; // the program could not be loaded
     }
+    talk(rank, &mut target, accepted);
+    rank.debug().release();
+}
+
+/// Serves a gdb until it leaves; all threads have halted.
+fn talk(rank: &'static Rank, target: &mut Target, connection: io::Result<UnixStream>) {
     rank.debug().connected();
-    let ended = match accepted {
+    let ended = match connection {
         Ok(stream) => GdbStub::new(Packets::new(stream))
-            .run_blocking::<Loop>(&mut target)
+            .run_blocking::<Loop>(target)
             .map_err(|error| error.to_string()),
         Err(error) => Err(error.to_string()),
     };

@@ -50,6 +50,7 @@ mod workers;
 use std::os::fd::OwnedFd;
 
 pub use debug::Gdb;
+pub use debug::late::{READY as ATTACH_READY, SIGNAL as ATTACH_SIGNAL, request as attach_request};
 pub use program::Program;
 pub use signals::inherited::Inherited;
 pub use start::{EXIT_IMPOSSIBLE, Impossible, check_limits};

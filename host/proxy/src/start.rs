@@ -3,11 +3,13 @@
 use std::io::Write as _;
 use std::os::fd::{AsFd, IntoRawFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use abi::ident::{ADDR_NO_RANDOMIZE, NSIG, RLIM_NLIMITS};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io;
 use rustix::process::{self, Resource, Signal};
+use wire::boot::flag;
 use wire::layout::Layout;
 use wire::rank::{FromHost, proxy};
 use wire::word::Word;
@@ -92,6 +94,7 @@ pub fn start(mut config: Config) -> Result<(&'static Rank, OwnedFd), Impossible>
     let own = Own::open(cores).map_err(|_| Impossible::Descriptors)?;
     let keep = |fd| own.keep(fd);
     let gdb = config.gdb.take();
+    let is_full = config.wire.has(flag::DEBUG);
     let (rank, set, watcher) = build(config, own.limits(), &keep)?;
     let gdb = gdb.map(|gdb| gdb.keep(keep)).transpose();
     let gdb = gdb.map_err(cannot("move a descriptor"))?;
@@ -99,6 +102,7 @@ pub fn start(mut config: Config) -> Result<(&'static Rank, OwnedFd), Impossible>
     close_on_exec(limits.first_own, &[]);
 
     let rank: &'static Rank = Box::leak(Box::new(rank));
+    rank.debug().is_full.store(is_full, Ordering::SeqCst);
     Kick::install();
     terminal::install(rank);
     sandbox::enter_domain();

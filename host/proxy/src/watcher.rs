@@ -14,6 +14,7 @@ use rustix::io;
 use wire::rank::state;
 use wire::signal::Signal;
 
+use crate::debug::late;
 use crate::doorbell;
 use crate::end;
 use crate::posted::Posted;
@@ -94,7 +95,7 @@ impl Watcher {
 }
 
 /// Posts pending signals to the node for as long as there is room. Says whether there are more, which have to wait.
-fn pass_on_signals(rank: &Rank) -> bool {
+fn pass_on_signals(rank: &'static Rank) -> bool {
     let mut so_far = rank.posting();
     let mut posted = false;
     let mailbox = &rank.words().area.mailbox;
@@ -122,10 +123,14 @@ fn pass_on_signals(rank: &Rank) -> bool {
 }
 
 /// The next signal that is the program's.
-fn receive_one(rank: &Rank, so_far: &Posted) -> Option<Signal> {
+fn receive_one(rank: &'static Rank, so_far: &Posted) -> Option<Signal> {
     loop {
         let taken = rank.words().area.node.signals_taken.load();
         let signal = rank.reception().read(so_far.has_place(taken))?;
+        if late::is_request(&signal) {
+            late::serve(rank, &signal);
+            continue;
+        }
         let signo = signal.signo as i32;
         if signals::stop::ends_a_stop(signo, signal.code) {
             continue;
@@ -169,7 +174,7 @@ fn act_by_default(rank: &Rank, signo: i32) {
 
 /// Posts the signals that are pending now, from whatever thread, as far as the node has room: SIGCHLD comes before wait4
 /// returns, and what was sent to a stopped process takes effect before it goes on.
-pub fn settle(rank: &Rank) {
+pub fn settle(rank: &'static Rank) {
     if pass_on_signals(rank) {
         rank.wake_watcher(); // it tries again
     }

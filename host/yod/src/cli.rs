@@ -1,17 +1,20 @@
 //! The command line.
 
+mod pages;
+mod preset;
+
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::error::ContextKind;
 use clap::parser::ValueSource;
-use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, ValueEnum};
+use clap::{ArgAction, ArgMatches, CommandFactory, FromArgMatches, Parser, ValueEnum, ValueHint};
 use clap_complete::Shell;
 use machine::qemu::accel;
 
 use crate::failure::{Failure, status};
-use crate::quantity::{memory, memory_or_none, time};
+use crate::quantity::{count, memory, memory_or_none, time};
 
 /// Run a Linux program on the Margay lightweight kernel.
 ///
@@ -31,6 +34,7 @@ pub struct Cli {
         long = NP,
         value_name = "RANKS",
         default_value_t = 1,
+        value_parser = count,
         allow_negative_numbers = true
     )]
     pub ranks: usize,
@@ -39,6 +43,7 @@ pub struct Cli {
         short = 'd',
         long = "cores-per-rank",
         value_name = "CORES",
+        value_parser = count,
         allow_negative_numbers = true
     )]
     pub cores: Option<usize>,
@@ -64,7 +69,7 @@ pub struct Cli {
     #[arg(long)]
     pub label: bool,
     /// Show every system call and signal, on stderr or in FILE.
-    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, value_hint = ValueHint::FilePath)]
     pub strace: Option<Option<PathBuf>>,
     /// Show only these calls: names, separated by commas. Implies --strace.
     #[arg(long, value_name = "CALLS")]
@@ -80,7 +85,7 @@ pub struct Cli {
     #[arg(long, value_name = "PATH", num_args = 0..=1, require_equals = true)]
     pub gdb: Option<Option<PathBuf>>,
     /// Write the kernel's log to FILE.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub kernel_log: Option<PathBuf>,
     /// End everything after TIME (seconds, or with suffix s, m, h or d), with status 124.
     #[arg(long, value_name = "TIME", value_parser = time, allow_negative_numbers = true)]
@@ -88,15 +93,24 @@ pub struct Cli {
     /// Say nothing but what went wrong: no notices, hints and names of the ranks that were ended.
     #[arg(short = 'q', long)]
     pub quiet: bool,
-    /// Print the plan (cores, memory, the command line of the node's machine) and do nothing.
+    /// Print the plan (cores, memory, the command line of the node's machine), as text or as one line of JSON, and do nothing.
+    #[arg(long, value_name = "json", num_args = 0..=1, require_equals = true, default_missing_value = TEXT, hide_possible_values = true)]
+    pub dry_run: Option<Format>,
+    /// Say what this host offers and what is missing, as text or as one line of JSON, and boot a node.
+    #[arg(long, value_name = "json", num_args = 0..=1, require_equals = true, default_missing_value = TEXT, hide_possible_values = true)]
+    pub doctor: Option<Format>,
+    /// List your nodes on this host, as text or as one line of JSON.
+    #[arg(long, value_name = "json", num_args = 0..=1, require_equals = true, default_missing_value = TEXT, hide_possible_values = true)]
+    pub ps: Option<Format>,
+    /// As --ps, every two seconds, with how much of a processor each rank has used since.
     #[arg(long)]
-    pub dry_run: bool,
-    /// Say what this host offers and what is missing, and boot a node.
-    #[arg(long)]
-    pub doctor: bool,
-    /// List your nodes on this host.
-    #[arg(long)]
-    pub ps: bool,
+    pub top: bool,
+    /// Run gdb at a rank that runs: the only one among process PID and those it has started.
+    #[arg(long, value_name = "PID", value_parser = count, allow_negative_numbers = true)]
+    pub attach: Option<usize>,
+    /// Print what every thread is doing of all ranks among process PID and those it has started.
+    #[arg(long, value_name = "PID", value_parser = count, allow_negative_numbers = true)]
+    pub stack: Option<usize>,
     /// Allow more cores of ranks than there are here.
     #[arg(long)]
     pub oversubscribe: bool,
@@ -107,10 +121,10 @@ pub struct Cli {
     #[arg(long)]
     pub man: bool,
     /// A yod that has become this launcher has handed its options on to this one.
-    #[arg(long = LAUNCHED_BY, value_name = "LAUNCHER", hide = true)]
+    #[arg(id = LAUNCHED_BY_ID, long = LAUNCHED_BY, value_name = "LAUNCHER", hide = true)]
     pub launched_by: Option<PathBuf>,
     /// Program, searched in PATH when it has no slash, and its arguments.
-    #[arg(id = COMMAND, value_name = "PROGRAM", trailing_var_arg = true)]
+    #[arg(id = COMMAND, value_name = "PROGRAM", trailing_var_arg = true, value_hint = ValueHint::CommandWithArguments)]
     pub command: Vec<OsString>,
     /// The options that were given but `-n`, for a yod that is to have the same.
     #[arg(skip)]
@@ -134,10 +148,24 @@ impl From<Accel> for accel::Choice {
     }
 }
 
+/// In which form something is printed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Format {
+    /// For people.
+    Text,
+    /// One line.
+    Json,
+}
+
+/// [`Format::Text`], which need not be written.
+const TEXT: &str = "text";
+/// The variable with options that a user always wants, separated by blanks.
+pub const PRESET: &str = "MARGAY_OPTIONS";
 /// mpirun's name of `-n`.
 const NP: &str = "np";
 /// The name of an option that is not for people.
 pub const LAUNCHED_BY: &str = "launched-by";
+const LAUNCHED_BY_ID: &str = "launched_by";
 const RANKS: &str = "ranks";
 const COMMAND: &str = "command";
 /// Of the thread that reads the command line.
@@ -152,13 +180,16 @@ pub enum Parsed {
     Print(String),
 }
 
-/// Reads the arguments; the first is yod's own name.
-pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Parsed, Failure> {
+/// Reads the arguments, of which the first is yod's own name, and what [`PRESET`] says.
+pub fn parse(
+    args: impl IntoIterator<Item = OsString>,
+    preset: Option<OsString>,
+) -> Result<Parsed, Failure> {
     let args: Vec<OsString> = args.into_iter().collect();
     // What describes all options takes 45 KiB of stack, which `ulimit -s` need not leave: they are read in a thread.
     let reader = std::thread::Builder::new().stack_size(PARSER_STACK_BYTES);
     let reader = reader
-        .spawn(|| parse_here(args))
+        .spawn(|| parse_here(args, preset))
         .map_err(|error| Failure::os("start a thread that reads the arguments", error))?;
     match reader.join() {
         Ok(parsed) => parsed,
@@ -166,33 +197,45 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Parsed, Failure
     }
 }
 
-fn parse_here(args: Vec<OsString>) -> Result<Parsed, Failure> {
+fn parse_here(args: Vec<OsString>, preset: Option<OsString>) -> Result<Parsed, Failure> {
     use clap::error::ErrorKind::{DisplayHelp, DisplayVersion};
-    let matches = Cli::command().try_get_matches_from(with_long_np(args));
+    let args = with_long_np(args);
+    let mut matches = Cli::command().try_get_matches_from(&args);
+    if let (Ok(line), Some(preset)) = (&matches, preset) {
+        let all = preset::add(args, line, &preset).map_err(|why| usage(&why))?;
+        matches = Cli::command().try_get_matches_from(all);
+    }
     let cli = matches.and_then(|matches| {
         let cli = Cli::from_arg_matches(&matches)?;
         let traces = cli.strace_only.is_some() || cli.strace_times;
         Ok(Cli {
-            given: given(&matches),
+            given: handed_on(&matches),
             strace: cli.strace.or(traces.then_some(None)),
             ..cli
         })
     });
     match cli {
-        Ok(cli) if cli.man => Ok(Parsed::Print(manual_page())),
+        Ok(cli) if cli.man => Ok(Parsed::Print(pages::manual_page())),
         Ok(Cli {
             completions: Some(shell),
             ..
-        }) => Ok(Parsed::Print(completions(shell))),
-        Ok(cli) if cli.command.is_empty() && !cli.doctor && !cli.ps => {
-            Err(usage("no PROGRAM given"))
-        }
+        }) => Ok(Parsed::Print(pages::completions(shell))),
+        Ok(cli) if cli.command.is_empty() && !does_else(&cli) => Err(usage("no PROGRAM given")),
         Ok(cli) => Ok(Parsed::Run(Box::new(cli))),
         Err(error) if matches!(error.kind(), DisplayHelp | DisplayVersion) => {
             Ok(Parsed::Print(error.render().to_string()))
         }
         Err(error) => Err(usage(&in_one_line(&error))),
     }
+}
+
+/// Whether yod is to do something else than run a program.
+fn does_else(cli: &Cli) -> bool {
+    cli.top
+        || cli.doctor.is_some()
+        || cli.ps.is_some()
+        || cli.attach.is_some()
+        || cli.stack.is_some()
 }
 
 /// clap has no options of two letters behind one dash: `-np` before the program becomes `--np`.
@@ -222,19 +265,38 @@ fn with_long_np(mut args: Vec<OsString>) -> Vec<OsString> {
     args
 }
 
-/// The options on the command line, as they were written, but the number of ranks.
-fn given(matches: &ArgMatches) -> Vec<OsString> {
-    let mut words = Vec::new();
+/// An option that was given, with its value.
+struct Given {
+    id: String,
+    /// It counts each time that it is given.
+    is_repeated: bool,
+    words: Vec<OsString>,
+}
+
+fn is_on_line(matches: &ArgMatches, id: &str) -> bool {
+    matches.value_source(id) == Some(ValueSource::CommandLine)
+}
+
+/// The options that were given but the number of ranks, as they are to be given to a yod that a launcher starts.
+fn handed_on(matches: &ArgMatches) -> Vec<OsString> {
+    let options = given(matches).into_iter();
+    let options = options.filter(|option| option.id != RANKS);
+    options.flat_map(|option| option.words).collect()
+}
+
+/// The options that were given, each in a form that is read as it was meant.
+fn given(matches: &ArgMatches) -> Vec<Given> {
+    let mut given = Vec::new();
     for arg in Cli::command().get_arguments() {
         let id = arg.get_id().as_str();
-        let is_given = matches.value_source(id) == Some(ValueSource::CommandLine);
-        if !is_given || [RANKS, COMMAND].contains(&id) {
+        if id == COMMAND || !is_on_line(matches, id) {
             continue;
         }
         let times = matches.get_raw_occurrences(id);
         for mut values in times.into_iter().flatten() {
             let value = values.next().filter(|_| arg.get_action().takes_values());
-            match (arg.get_long(), arg.get_short()) {
+            let value = value.filter(|value| *value != TEXT);
+            let words = match (arg.get_long(), arg.get_short()) {
                 (Some(long), _) => {
                     let mut word = OsString::from(format!("--{long}"));
                     // A value may look like an option.
@@ -242,16 +304,22 @@ fn given(matches: &ArgMatches) -> Vec<OsString> {
                         word.push("=");
                         word.push(value);
                     });
-                    words.push(word);
+                    vec![word]
                 }
                 (None, short) => {
-                    words.extend(short.map(|short| format!("-{short}").into()));
-                    words.extend(value.map(OsString::from));
+                    let short = short.map(|short| format!("-{short}").into());
+                    let value = value.map(OsString::from);
+                    short.into_iter().chain(value).collect()
                 }
-            }
+            };
+            given.push(Given {
+                id: id.to_owned(),
+                is_repeated: matches!(arg.get_action(), ArgAction::Append),
+                words,
+            });
         }
     }
-    words
+    given
 }
 
 /// clap's first paragraph, which says what is wrong, and what it thinks was meant.
@@ -270,19 +338,6 @@ fn in_one_line(error: &clap::Error) -> String {
 
 fn usage(what: &str) -> Failure {
     Failure::new(status::USAGE, format_args!("{what} (see yod --help)"))
-}
-
-fn manual_page() -> String {
-    let mut page = Vec::new();
-    // Writing to a Vec cannot fail.
-    let _ = clap_mangen::Man::new(Cli::command()).render(&mut page);
-    String::from_utf8_lossy(&page).into_owned()
-}
-
-fn completions(shell: Shell) -> String {
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "yod", &mut script);
-    String::from_utf8_lossy(&script).into_owned()
 }
 
 fn parse_variable(text: &str) -> Result<(OsString, OsString), String> {

@@ -1,4 +1,4 @@
-//! `--doctor`: what this host offers, what is missing and what to do about it.
+//! `--doctor`: what this host offers, what is missing and what to do about it, as text or as JSON.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
@@ -16,8 +16,10 @@ use machine::ready;
 use machine::resources::Resources;
 use rustix::event::PollFlags;
 use rustix::process::{Resource, getrlimit};
+use serde::Serialize;
 use wire::boot::node;
 
+use crate::cli::Format;
 use crate::console;
 use crate::failure::{Failure, status};
 use crate::job::{END_LIMIT, boot_limit};
@@ -39,44 +41,60 @@ enum Finding {
 
 use Finding::{Bad, Good, Note};
 
+/// A finding in JSON.
+#[derive(Serialize)]
+struct Row {
+    what: &'static str,
+    /// `ok`, `note` or `bad`.
+    state: String,
+    text: String,
+}
+
 /// Prints the report on stdout; returns yod's exit status. `first` is a sample of the clocks from the start of the process.
-pub fn report(first: Sample) -> u8 {
-    let findings = [
-        (Q35::NAME, program()),
-        ("kernel", parts()),
-        ("firmware", firmware()),
-        ("accelerator", accelerator()),
-    ]
-    .into_iter()
-    .chain([
-        ("cores", cores()),
-        ("memory", memory()),
-        ("limits", limits()),
-        ("file size", file_size()),
-        ("clock", clock()),
-    ]);
+pub fn report(first: Sample, format: Format) -> u8 {
+    type Find = fn() -> Finding;
+    let host: [(&str, Find); 9] = [
+        (Q35::NAME, program),
+        ("kernel", parts),
+        ("firmware", firmware),
+        ("accelerator", accelerator),
+        ("cores", cores),
+        ("memory", memory),
+        ("limits", limits),
+        ("file size", file_size),
+        ("clock", clock),
+    ];
+    let mut rows = Vec::new();
     let mut bad = 0;
     let mut show = |what, finding| {
         let (mark, text) = match finding {
-            Good(text) => ("ok  ", text),
+            Good(text) => ("ok", text),
             Note(text) => ("note", text),
             Bad(text) => {
                 bad += 1;
-                ("BAD ", text)
+                ("BAD", text)
             }
         };
-        console::out(format_args!("{mark}  {what:<14} {text}\n"));
+        if format == Format::Text {
+            console::out(format_args!("{mark:<4}  {what:<14} {text}\n"));
+        }
+        let state = mark.to_lowercase();
+        rows.push(Row { what, state, text });
         bad
     };
-    let in_the_way = findings.map(|(what, finding)| show(what, finding)).last();
-    let bad = match in_the_way {
+    let in_the_way = host.map(|(what, find)| show(what, find()));
+    let bad = match in_the_way.last() {
         Some(0) => show("node", node(first)),
         _ => show("node", Note("not booted: see BAD above".into())),
     };
-    console::out(match bad {
-        0 => "this host can run Margay nodes\n".to_owned(),
-        1 => "one thing is in the way: see BAD above\n".to_owned(),
-        n => format!("{n} things are in the way: see BAD above\n"),
+    console::out(match (format, bad) {
+        (Format::Json, _) => {
+            let all = serde_json::json!({"runs_nodes": bad == 0, "findings": rows});
+            format!("{all}\n")
+        }
+        (_, 0) => "this host can run Margay nodes\n".to_owned(),
+        (_, 1) => "one thing is in the way: see BAD above\n".to_owned(),
+        (_, n) => format!("{n} things are in the way: see BAD above\n"),
     });
     if bad == 0 { 0 } else { status::UNAVAILABLE }
 }

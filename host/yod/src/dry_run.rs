@@ -1,77 +1,150 @@
-//! `--dry-run`: the plan, without carrying it out.
+//! `--dry-run`: the plan, without carrying it out, as text or as JSON.
 
 use std::fmt::Write;
+use std::path::Path;
 
 use machine::machine::{Boot, Machine};
 use machine::plan::{Bytes, Plan};
 use machine::qemu::Q35;
 use machine::qemu::accel::Accel;
+use serde::Serialize;
 use wire::boot::table_bytes;
 use wire::ram::Ram;
 
 use crate::setup::Setup;
 
-/// The plan as text.
-pub fn describe(setup: &Setup, plan: &Plan, ram: &Ram) -> String {
-    let launch = &setup.launch;
-    let how = match plan.cpus / plan.ranks {
-        0 => "shared by the ranks".into(),
-        each => format!("{each} per rank"),
-    };
-    let mut text = String::new();
-    // Writing to a String cannot fail.
-    let _ = writeln!(text, "program      {}", setup.program.name());
-    let _ = writeln!(text, "ranks        {}", plan.ranks);
-    let _ = writeln!(text, "cores        {} ({how})", plan.cpus);
-    for rank in 0..plan.ranks {
-        let (cores, partition) = (plan.cores(rank), Bytes(plan.partition_bytes));
-        let _ = writeln!(text, "  rank {rank:<6} {cores}, {partition} of memory");
-    }
-    let _ = writeln!(
-        text,
-        "shared       {} for mappings of all ranks",
-        Bytes(plan.pool_bytes)
-    );
-    let low = ram.ranges().iter().filter(|range| range.gpa < 4 << 30);
-    let low = Bytes(low.map(|range| range.len_bytes).sum());
-    let all = Bytes(ram.bytes());
-    let _ = writeln!(
-        text,
-        "tables       {} per rank besides its memory, for page tables",
-        Bytes(table_bytes(plan.partition_bytes))
-    );
-    let _ = writeln!(text, "guest RAM    {all}, {low} of it below 4 GiB");
-    let emulation = if launch.machine.accel == Accel::Tcg {
-        " (emulation)"
-    } else {
-        ""
-    };
-    let _ = writeln!(text, "accelerator  {}{emulation}", launch.machine.accel);
-    let _ = writeln!(text, "kernel       {}", launch.kernel.display());
-    let _ = writeln!(text, "PCT          {}", launch.pct.display());
-    let _ = write!(
-        text,
-        "{:<12} {}",
-        Q35::NAME,
-        launch.machine.qemu.path.display()
-    );
-    let boot = Boot {
-        kernel: &launch.kernel,
-        pct: &launch.pct,
-        command_line: &plan.command_line(ram),
-    };
-    let descriptors = ["RAM", "POOL", "IVSHMEM"];
-    for word in launch.machine.arguments(plan, ram, &boot, descriptors) {
-        let word = word.to_string_lossy();
-        let option = word.starts_with('-') && !word.contains(',');
-        let _ = if option {
-            write!(text, " \\\n    {word}")
-        } else {
-            write!(text, " {}", quoted(&word))
+/// The plan.
+#[derive(Serialize)]
+pub struct DryRun {
+    program: String,
+    /// The command line of the launcher that yod would become.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    launcher: Option<String>,
+    ranks: Vec<Rank>,
+    cores: usize,
+    partition_bytes: u64,
+    pool_bytes: u64,
+    /// Per rank.
+    tables_bytes: u64,
+    ram_bytes: u64,
+    ram_below_4g_bytes: u64,
+    accelerator: String,
+    kernel: String,
+    pct: String,
+    /// The machine's program and its arguments; RAM, POOL and IVSHMEM stand for descriptors.
+    machine: Vec<String>,
+    #[serde(skip)]
+    emulated: bool,
+}
+
+#[derive(Serialize)]
+struct Rank {
+    first_core: u64,
+    cores: u64,
+    #[serde(skip)]
+    text: String,
+}
+
+impl DryRun {
+    /// Of a plan, and the RAM that it gets.
+    pub fn new(setup: &Setup, plan: &Plan, ram: &Ram, launcher: Option<String>) -> DryRun {
+        let launch = &setup.launch;
+        let boot = Boot {
+            kernel: &launch.kernel,
+            pct: &launch.pct,
+            command_line: &plan.command_line(ram),
         };
+        let descriptors = ["RAM", "POOL", "IVSHMEM"];
+        let arguments = launch.machine.arguments(plan, ram, &boot, descriptors);
+        let arguments = arguments
+            .iter()
+            .map(|word| word.to_string_lossy().into_owned());
+        let ranks = (0..plan.ranks).map(|rank| {
+            let cores = plan.cores(rank);
+            Rank {
+                first_core: cores.first,
+                cores: cores.count,
+                text: cores.to_string(),
+            }
+        });
+        let low = ram.ranges().iter().filter(|range| range.gpa < 4 << 30);
+        let path = |path: &Path| path.to_string_lossy().into_owned();
+        DryRun {
+            program: setup.program.name(),
+            launcher,
+            ranks: ranks.collect(),
+            cores: plan.cpus,
+            partition_bytes: plan.partition_bytes,
+            pool_bytes: plan.pool_bytes,
+            tables_bytes: table_bytes(plan.partition_bytes),
+            ram_bytes: ram.bytes(),
+            ram_below_4g_bytes: low.map(|range| range.len_bytes).sum(),
+            accelerator: launch.machine.accel.to_string(),
+            kernel: path(&launch.kernel),
+            pct: path(&launch.pct),
+            machine: [path(&launch.machine.qemu.path)]
+                .into_iter()
+                .chain(arguments)
+                .collect(),
+            emulated: launch.machine.accel == Accel::Tcg,
+        }
     }
-    text.push('\n');
-    text
+
+    /// One line.
+    pub fn json(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default() + "\n"
+    }
+
+    /// For people.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        // Writing to a String cannot fail.
+        let _ = self.write(&mut text);
+        text
+    }
+
+    fn write(&self, text: &mut String) -> std::fmt::Result {
+        let how = match self.cores / self.ranks.len() {
+            0 => "shared by the ranks".into(),
+            each => format!("{each} per rank"),
+        };
+        writeln!(text, "program      {}", self.program)?;
+        if let Some(launcher) = &self.launcher {
+            writeln!(text, "launcher     {launcher}")?;
+        }
+        writeln!(text, "ranks        {}", self.ranks.len())?;
+        writeln!(text, "cores        {} ({how})", self.cores)?;
+        let partition = Bytes(self.partition_bytes);
+        for (number, rank) in self.ranks.iter().enumerate() {
+            writeln!(
+                text,
+                "  rank {number:<6} {}, {partition} of memory",
+                rank.text
+            )?;
+        }
+        let (pool, tables) = (Bytes(self.pool_bytes), Bytes(self.tables_bytes));
+        writeln!(text, "shared       {pool} for mappings of all ranks")?;
+        writeln!(
+            text,
+            "tables       {tables} per rank besides its memory, for page tables"
+        )?;
+        let (all, low) = (Bytes(self.ram_bytes), Bytes(self.ram_below_4g_bytes));
+        writeln!(text, "guest RAM    {all}, {low} of it below 4 GiB")?;
+        let emulation = if self.emulated { " (emulation)" } else { "" };
+        writeln!(text, "accelerator  {}{emulation}", self.accelerator)?;
+        writeln!(text, "kernel       {}", self.kernel)?;
+        writeln!(text, "PCT          {}", self.pct)?;
+        let (program, arguments) = self.machine.split_first().ok_or(std::fmt::Error)?;
+        write!(text, "{:<12} {program}", Q35::NAME)?;
+        for word in arguments {
+            if word.starts_with('-') && !word.contains(',') {
+                write!(text, " \\\n    {word}")?;
+            } else {
+                write!(text, " {}", quoted(word))?;
+            }
+        }
+        writeln!(text)
+    }
 }
 
 /// As a shell needs it.

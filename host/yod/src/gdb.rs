@@ -79,12 +79,12 @@ impl Drop for Sockets {
     }
 }
 
-fn cannot(path: &Path, error: std::io::Error) -> Failure {
+pub fn cannot(path: &Path, error: std::io::Error) -> Failure {
     Failure::os(&format!("listen for gdb at {}", path.display()), error)
 }
 
 /// In the directory for such files of the session, else in that for temporary ones.
-fn default_base() -> PathBuf {
+pub fn default_base() -> PathBuf {
     let session = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     let directory = session.filter(|path| path.is_absolute() && path.is_dir());
     let directory = directory.unwrap_or_else(std::env::temp_dir);
@@ -92,7 +92,7 @@ fn default_base() -> PathBuf {
 }
 
 /// Listens for the user alone. A socket without a listener was left by a yod that was killed.
-fn listen(path: &Path) -> std::io::Result<UnixListener> {
+pub fn listen(path: &Path) -> std::io::Result<UnixListener> {
     match bind(path) {
         Err(error) if error.kind() == ErrorKind::AddrInUse && is_left_over(path) => {
             std::fs::remove_file(path)?;

@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 
 use machine::clock::Sample;
 use machine::node::{Keeper, NoNode, Node};
+use machine::qemu::accel::Accel;
 use machine::sys::{self, Mask, Signals};
 
-use crate::cli::Cli;
+use crate::cli::{Cli, Format};
 use crate::console;
-use crate::dry_run;
+use crate::dry_run::DryRun;
 use crate::failure::{Failure, status};
 use crate::gdb::Sockets;
 use crate::hints;
@@ -40,7 +41,7 @@ pub const END_LIMIT: Duration = Duration::from_secs(15);
 pub fn run(cli: &Cli, first: Sample, inherited: proxy::Inherited) -> Result<u8, Failure> {
     let began = Instant::now();
     let place = Place::find(cli)?;
-    relaunch::if_needed(cli, &place, inherited)?;
+    let launcher = relaunch::if_needed(cli, &place, inherited)?;
     let boot_limit = boot_limit()?;
     let (signals, mask) =
         Signals::new(&TAKEN).map_err(|error| Failure::os("take signals", error))?;
@@ -53,7 +54,7 @@ pub fn run(cli: &Cli, first: Sample, inherited: proxy::Inherited) -> Result<u8, 
     let own = Setup::new(cli, &place, first);
     let party = Party::meet(cli, &place, &limits, own.as_ref().err())?;
     let setup = setup::planned(own, cli, &place, party.host(), first);
-    let prepared = setup.and_then(|setup| Prepared::new(cli, &place, setup));
+    let prepared = setup.and_then(|setup| Prepared::new(cli, &place, setup, launcher));
     let (prepared, party) = match prepared {
         Ok(Some(prepared)) => (prepared, party),
         Ok(None) => {
@@ -80,7 +81,14 @@ pub fn run(cli: &Cli, first: Sample, inherited: proxy::Inherited) -> Result<u8, 
         limits,
         report: &|node| {
             let to = stats.as_ref()?;
-            to.report(&Stats::collect(&node.plan, &node.comm, began.elapsed()))
+            let machine = &setup.launch.machine;
+            let emulated = machine.accel == Accel::Tcg && !machine.icount;
+            to.report(&Stats::collect(
+                &node.plan,
+                &node.comm,
+                began.elapsed(),
+                emulated,
+            ))
         },
     };
     // Said before this yod leaves: others, which wait for that, may be gone a moment later, and a launcher then drops what it writes.
@@ -105,8 +113,13 @@ struct Prepared {
 
 impl Prepared {
     /// `None` when the plan was all that was wanted, and has been printed. A yod without a plan waits for that message.
-    fn new(cli: &Cli, place: &Place, setup: Setup) -> Result<Option<Prepared>, Failure> {
-        if cli.dry_run {
+    fn new(
+        cli: &Cli,
+        place: &Place,
+        setup: Setup,
+        launcher: Option<String>,
+    ) -> Result<Option<Prepared>, Failure> {
+        if let Some(format) = cli.dry_run {
             let Some(plan) = &setup.plan else {
                 return Ok(Some(Prepared {
                     setup,
@@ -116,7 +129,11 @@ impl Prepared {
             };
             let ram = machine::qemu::ram(plan);
             let ram = ram.map_err(|bad| Failure::os("start the node", bad))?;
-            console::out(dry_run::describe(&setup, plan, &ram));
+            let all = DryRun::new(&setup, plan, &ram, launcher);
+            console::out(match format {
+                Format::Text => all.text(),
+                Format::Json => all.json(),
+            });
             return Ok(None);
         }
         let stats = cli.stats.as_ref().filter(|_| place.has_first());
@@ -158,6 +175,7 @@ impl With<'_> {
         let node = self.node(&context)?;
         if !cli.quiet && place.has_first() {
             notice::emulation(setup.launch.machine.accel);
+            notice::foreign_launcher(place, &setup.program);
         }
         let path = cli.gdb.as_ref();
         let sockets = path.map(|path| Sockets::new(path.as_deref(), place));

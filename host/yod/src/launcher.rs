@@ -29,9 +29,14 @@ pub struct Launched {
     pub rank: usize,
     /// How many these are.
     pub size: usize,
+    /// The MPI whose ranks find each other by it; `None`: those of any.
+    pub connects: Option<&'static str>,
     /// Variables that its ranks need on a node, unless they are set.
     pub settings: Settings,
 }
+
+/// Open MPI and MPICH, for people.
+pub const NAMES: [&str; 2] = ["Open MPI", "MPICH"];
 
 /// Variables and their values.
 pub type Settings = &'static [(&'static str, &'static str)];
@@ -63,6 +68,7 @@ fn launched(
             job: format!("openmpi {} {server}", text("PMIX_NAMESPACE")),
             rank: number(variable, OMPI[0])?,
             size: number(variable, OMPI[1])?,
+            connects: Some(NAMES[0]),
             settings: OPEN_MPI,
         }));
     }
@@ -74,6 +80,7 @@ fn launched(
             job: format!("hydra {pid} {start}"),
             rank: number(variable, HYDRA[0])?,
             size: number(variable, HYDRA[1])?,
+            connects: Some(NAMES[1]),
             settings: MPICH,
         }));
     }
@@ -93,6 +100,7 @@ fn launched(
             ),
             rank: number(variable, SLURM[0])?,
             size: nth(&tasks, node.unwrap_or(0)).ok_or_else(|| senseless(SLURM[1], &tasks))?,
+            connects: None,
             settings: EITHER,
         }));
     }
@@ -188,6 +196,7 @@ mod tests {
         ];
         let found = of(&open_mpi).expect("right").expect("launched");
         assert_eq!((found.launcher, found.rank, found.size), ("mpirun", 1, 2));
+        assert_eq!(found.connects, Some("Open MPI"));
         assert_eq!(
             found.job,
             "openmpi 97452033 97452032.0;tcp4://127.0.0.1:35833"
@@ -207,7 +216,7 @@ mod tests {
         let step = of(&[&step[..], &[("SLURM_STEP_ID", "4")]].concat());
         let step = step.expect("right").expect("launched");
         assert_eq!((step.rank, step.size, &*step.job), (1, 2, "slurm 17.4 2"));
-        assert_eq!(step.settings, EITHER);
+        assert_eq!((step.connects, step.settings), (None, EITHER));
         assert_eq!(of(&[]), Ok(None));
     }
 

@@ -6,6 +6,7 @@
 //! once the command line is read, and no state outside of this process: when it is gone, everything it started is.
 #![forbid(unsafe_code)]
 
+mod attach;
 mod cli;
 mod console;
 mod doctor;
@@ -35,6 +36,7 @@ mod sink;
 mod stats;
 mod streams;
 mod supervise;
+mod top;
 mod trace;
 mod verdict;
 
@@ -63,19 +65,31 @@ fn main() -> ExitCode {
 }
 
 fn run(first: Sample, inherited: proxy::Inherited) -> Result<u8, Failure> {
-    let cli = match cli::parse(std::env::args_os())? {
+    let preset = std::env::var_os(cli::PRESET);
+    let cli = match cli::parse(std::env::args_os(), preset)? {
         Parsed::Run(cli) => cli,
         Parsed::Print(text) => {
             console::out(text);
             return Ok(0);
         }
     };
-    if cli.doctor {
-        return Ok(doctor::report(first));
+    if let Some(format) = cli.doctor {
+        return Ok(doctor::report(first, format));
     }
-    if cli.ps {
-        console::out(ps::list());
+    if let Some(format) = cli.ps {
+        console::out(ps::list(format));
         return Ok(0);
+    }
+    if cli.top {
+        top::show();
+        return Ok(0);
+    }
+    let pid = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    if let Some(number) = cli.attach {
+        return attach::attach(pid(number));
+    }
+    if let Some(number) = cli.stack {
+        return attach::stack(pid(number));
     }
     job::run(&cli, first, inherited)
 }

@@ -36,7 +36,7 @@ pub struct Mpi {
 }
 
 const OPEN_MPI: Mpi = Mpi {
-    name: "Open MPI",
+    name: launcher::NAMES[0],
     debians: &["mpirun.openmpi"],
     others: &["mpirun", "mpiexec"],
     // orterun goes by the name of its file: only as mpirun is it Open MPI's.
@@ -47,7 +47,7 @@ const OPEN_MPI: Mpi = Mpi {
     settings: launcher::OPEN_MPI,
 };
 const MPICH: Mpi = Mpi {
-    name: "MPICH",
+    name: launcher::NAMES[1],
     debians: &["mpiexec.hydra", "mpiexec.mpich"],
     others: &["mpiexec.hydra", "mpiexec", "mpirun"],
     version_words: &["HYDRA"],

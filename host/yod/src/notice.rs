@@ -1,5 +1,5 @@
-//! The notice that the CPU is emulated: on a terminal once per session, and where a program relies on what emulation
-//! lacks.
+//! Notices: that the CPU is emulated, on a terminal once per session, and where a program relies on what emulation lacks; that an
+//! MPI's ranks will not find each other.
 //!
 //! That it was shown is recorded by an empty file where sessions keep such things (XDG Base Directory Specification):
 //! XDG_RUNTIME_DIR, which goes away with the session, or the state directory where there is none.
@@ -11,6 +11,9 @@ use std::path::PathBuf;
 use machine::qemu::accel::Accel;
 
 use crate::console;
+use crate::launcher::Launched;
+use crate::place::Place;
+use crate::program::Program;
 use crate::verdict::ranks_text;
 
 const TEXT: &str = "no KVM here: the CPU is emulated; compare counts and ratios, not seconds";
@@ -20,6 +23,24 @@ pub fn emulation(accel: Accel) {
     if accel == Accel::Tcg && std::io::stderr().is_terminal() && first_time() {
         console::say(TEXT);
     }
+}
+
+/// Says of a program of one MPI that another's launcher has started it.
+pub fn foreign_launcher(place: &Place, program: &Program) {
+    if let (Some(launched), Some(mpi)) = (&place.launched, program.mpi())
+        && place.is_shared()
+        && let Some(line) = foreign_line(launched, mpi)
+    {
+        console::say(format_args!("{} {line}", program.name()));
+    }
+}
+
+fn foreign_line(launched: &Launched, mpi: &str) -> Option<String> {
+    let Launched { launcher, size, .. } = *launched;
+    let other = launched.connects.filter(|other| *other != mpi)?;
+    Some(format!(
+        "is linked with {mpi}, whose ranks do not find each other by the {launcher} of {other} that has started them: use {mpi}'s, or yod -n {size} without one"
+    ))
 }
 
 /// Names ranks that unmasked SSE exceptions, which QEMU's TCG never raises: `mxcsr` of each rank that has ended.
@@ -103,6 +124,26 @@ mod tests {
             happened.starts_with("ranks 0 and 1 ")
                 && happened.ends_with("; happened: division by zero")
         );
+    }
+
+    #[test]
+    fn another_mpis_launcher_is_named() {
+        let line = |connects, mpi| {
+            let launched = Launched {
+                launcher: "mpiexec",
+                size_variable: "SIZE",
+                job: String::new(),
+                rank: 0,
+                size: 3,
+                connects,
+                settings: &[],
+            };
+            foreign_line(&launched, mpi)
+        };
+        let said = line(Some("MPICH"), "Open MPI").expect("a line");
+        assert!(said.contains(" by the mpiexec of MPICH ") && said.contains("yod -n 3 "));
+        assert_eq!(line(Some("MPICH"), "MPICH"), None);
+        assert_eq!(line(None, "MPICH"), None);
     }
 
     #[test]

@@ -229,7 +229,7 @@ fn options(cli: &Cli) -> Vec<(String, String)> {
         flag("--strace", cli.strace.is_some()),
         flag("--stats", cli.stats.is_some()),
         flag("--gdb", cli.gdb.is_some()),
-        flag("--dry-run", cli.dry_run),
+        flag("--dry-run", cli.dry_run.is_some()),
     ];
     let variables = NODE_VARIABLES.iter().map(|name| {
         let value = std::env::var_os(name).filter(|value| !value.is_empty());

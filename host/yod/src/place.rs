@@ -91,6 +91,7 @@ mod tests {
             job: "job".into(),
             rank,
             size,
+            connects: None,
             settings: &[],
         })
     }

@@ -62,6 +62,7 @@ pub struct Program {
     argv: Vec<CString>,
     inherited: Vec<CString>,
     set: Vec<Variable>,
+    mpi: Option<&'static str>,
 }
 
 impl Program {
@@ -74,10 +75,10 @@ impl Program {
     ) -> Result<Program, Failure> {
         let Found { file, path, argv } = Found::of(command)?;
         let interpreter = check(&file, &path)?;
-        let settings = match &place.launched {
-            Some(launched) => launched.settings,
-            None => Linked::of(&file).map_or(&[][..], |linked| linked.mpi.settings),
-        };
+        // Under the launcher of another MPI the program still needs what its own does.
+        let mpi = Linked::of(&file).map(|linked| linked.mpi);
+        let of_launcher = place.launched.as_ref().map(|launched| launched.settings);
+        let settings = [of_launcher, mpi.as_ref().map(|mpi| mpi.settings)];
         let real_path = std::fs::read_link(format!(
             "/proc/self/fd/{}",
             std::os::fd::AsRawFd::as_raw_fd(&file)
@@ -91,12 +92,18 @@ impl Program {
             argv,
             inherited: inherited_environment()?,
             set: [needed(settings), variables.to_vec()].concat(),
+            mpi: mpi.map(|mpi| mpi.name),
         })
     }
 
     /// What the user called it.
     pub fn name(&self) -> String {
         String::from_utf8_lossy(self.started_as.as_bytes()).into_owned()
+    }
+
+    /// The MPI that it is linked with, for people.
+    pub fn mpi(&self) -> Option<&'static str> {
+        self.mpi
     }
 
     /// A copy for the proxy of `rank`, from 0, of `size`, which the program finds in its environment.
@@ -118,10 +125,9 @@ impl Program {
 }
 
 /// What MPIs need and the user has not set.
-fn needed(settings: Settings) -> Vec<Variable> {
-    let unset = settings
-        .iter()
-        .filter(|(name, _)| std::env::var_os(name).is_none());
+fn needed(settings: [Option<Settings>; 2]) -> Vec<Variable> {
+    let all = settings.into_iter().flatten().flatten();
+    let unset = all.filter(|(name, _)| std::env::var_os(name).is_none());
     unset
         .map(|&(name, value)| (name.into(), value.into()))
         .collect()

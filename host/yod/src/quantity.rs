@@ -5,6 +5,17 @@ use std::time::Duration;
 /// Longest time limit: 100 years. More is a mistake, and would not fit behind the clock's present value.
 const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
+/// A number of ranks or cores. Whether it makes sense is the plan's to say.
+pub fn count(text: &str) -> Result<usize, String> {
+    text.parse().map_err(|_| {
+        let all_digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        match all_digits {
+            true => "too large".into(),
+            false => "write a whole number, as in 4".into(),
+        }
+    })
+}
+
 /// `512M` or `1.5G` in bytes. A number without a suffix could mean bytes or megabytes: it is refused.
 pub fn memory(text: &str) -> Result<u64, String> {
     let text = text
@@ -66,6 +77,15 @@ pub fn time(text: &str) -> Result<Duration, String> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn counts_are_whole_numbers() {
+        assert_eq!(count("12"), Ok(12));
+        for wrong in ["", "two", "-1", "1.5", "0x4", "99999999999999999999"] {
+            let why = count(wrong).expect_err(wrong);
+            assert!(["too large", "write a whole number, as in 4"].contains(&&*why));
+        }
+    }
 
     #[test]
     fn memory_has_a_suffix() {

@@ -25,6 +25,9 @@ use crate::program::{Found, IS_DIRECTORY, NOT_EXECUTABLE};
 use crate::ps::printable;
 use crate::setup::oversubscribes;
 
+/// The options that only print: the command line that they print is without.
+const DRY_RUN: &str = "--dry-run";
+const DRY_RUN_JSON: &str = "--dry-run=json";
 /// A launcher gets so long to say what it is.
 const VERSION_LIMIT: Duration = Duration::from_secs(20);
 /// No launcher says more in its first line.
@@ -33,25 +36,30 @@ const VERSION_BYTES: u64 = 4096;
 const NEXT_PROGRAM: &str = ":";
 
 /// Becomes the launcher that the program's ranks need, if they need one. A yod that it starts has no `-n`, and an option that says
-/// who has started it: it never becomes a launcher, and is no rank unless that has given it a number.
+/// who has started it: it never becomes a launcher, and is no rank unless that has given it a number. With `--dry-run` it only gives the
+/// launcher's command line.
 ///
 /// # Errors
 /// There is none, or it cannot do what was requested.
-pub fn if_needed(cli: &Cli, place: &Place, inherited: proxy::Inherited) -> Result<(), Failure> {
+pub fn if_needed(
+    cli: &Cli,
+    place: &Place,
+    inherited: proxy::Inherited,
+) -> Result<Option<String>, Failure> {
     if let (Some(launcher), None) = (&cli.launched_by, &place.launched) {
         let launcher = launcher.display();
         let line = format_args!("{launcher} has not set which rank this yod is: is it a launcher?");
         return Err(Failure::new(status::UNAVAILABLE, line));
     }
     if place.ranks.len() < 2 {
-        return Ok(());
+        return Ok(None);
     }
     // What is wrong with the program is said where all programs are checked.
     let Ok(found) = Found::of(&cli.command) else {
-        return Ok(());
+        return Ok(None);
     };
     let Some(linked) = Linked::of(&found.file) else {
-        return Ok(());
+        return Ok(None);
     };
     let (mpi, ranks) = (&linked.mpi, cli.ranks);
     let refused = |why: String| {
@@ -84,6 +92,9 @@ pub fn if_needed(cli: &Cli, place: &Place, inherited: proxy::Inherited) -> Resul
         }
     };
     let command = CommandLine::new(cli, mpi, launcher)?;
+    if cli.dry_run.is_some() {
+        return Ok(Some(command.to_string()));
+    }
     if !cli.quiet {
         let (program, name) = (found.path.display(), mpi.name);
         console::say(format_args!(
@@ -227,7 +238,8 @@ impl std::fmt::Display for CommandLine<'_> {
         let words = [self.launcher.as_os_str()].into_iter();
         let words = words.chain(self.options.iter().map(OsString::as_os_str));
         let words = words.chain([OsStr::new("yod")]);
-        let words = words.chain(self.cli.given.iter().map(OsString::as_os_str));
+        let given = self.cli.given.iter().map(OsString::as_os_str);
+        let words = words.chain(given.filter(|word| *word != DRY_RUN && *word != DRY_RUN_JSON));
         let words = words.chain(self.cli.command.first().map(OsString::as_os_str));
         let words = words.map(|word| quoted(&printable(&word.to_string_lossy())));
         f.write_str(&words.collect::<Vec<_>>().join(" "))

@@ -21,6 +21,8 @@ use wire::stats::CpuStats;
 pub struct Stats {
     tsc_hz: u64,
     wall_ns: u64,
+    /// An emulator executed it, and did not count instructions: times are its and its host's.
+    emulated: bool,
     node: Node,
     ranks: Vec<Rank>,
     cores: Vec<Core>,
@@ -88,8 +90,9 @@ struct Call {
 }
 
 impl Stats {
-    /// Reads all counters; the node may be running on. `wall`: how long the job has taken.
-    pub fn collect(plan: &Plan, comm: &Comm, wall: Duration) -> Stats {
+    /// Reads all counters; the node may be running on. `wall`: how long the job has taken; `emulated`: by a CPU whose ticks are time,
+    /// but not that of any CPU there is.
+    pub fn collect(plan: &Plan, comm: &Comm, wall: Duration, emulated: bool) -> Stats {
         let ticks = |ticks: u64| Ticks {
             ticks,
             ns: (u128::from(ticks) * 1_000_000_000)
@@ -103,6 +106,7 @@ impl Stats {
         Stats {
             tsc_hz: plan.tsc_hz,
             wall_ns: u64::try_from(wall.as_nanos()).unwrap_or(u64::MAX),
+            emulated,
             node: Node {
                 ram_bytes: header.ram_bytes.load(),
                 kernel_bytes: header.kernel_bytes.load(),
@@ -265,7 +269,7 @@ mod tests {
         comm.stats(0).by_call[39].put(7);
         comm.stats(0).by_call[511].put(1);
         comm.rank(1).node.peak_bytes.put(5 << 20);
-        let stats = Stats::collect(&plan, &comm, Duration::from_millis(1234));
+        let stats = Stats::collect(&plan, &comm, Duration::from_millis(1234), true);
         assert_eq!(stats.total.entries, 20);
         assert_eq!(
             stats.total.irqs_off_max,
@@ -281,6 +285,10 @@ mod tests {
             table.contains("4000 = 2000 ns") && table.contains("5M of it used at most"),
             "{table}"
         );
+        let off = table
+            .lines()
+            .find(|line| line.starts_with("longest interrupts-off"));
+        assert!(off.is_some_and(|line| line.ends_with("(of the emulator and its host)")));
         let json: serde_json::Value = serde_json::from_str(&stats.json()).expect("JSON");
         assert!(table.contains("wall time: 1.234 s"), "{table}");
         assert_eq!(json["wall_ns"], 1_234_000_000);

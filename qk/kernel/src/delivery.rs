@@ -2,6 +2,7 @@
 
 use abi::Errno;
 use abi::control::HostOp;
+use abi::halt::Halt;
 use hal::traps::UserFrame;
 use qk_core::signals::{Action, Delivery, SigInfo, SigSet, Signal, sa};
 
@@ -9,7 +10,7 @@ use crate::host::{ship, trace};
 use crate::rank::Rank;
 use crate::result::{RESTART, RESTART_ALWAYS, RESTART_NO_HANDLER};
 use crate::thread::Thread;
-use crate::{crash, debug, exit, preempt, rseq, sched, shootdown, sigframe, signal, timer};
+use crate::{crash, debug, exit, halt, preempt, rseq, sched, shootdown, sigframe, signal, timer};
 
 /// What pushing a frame counts at preemption points.
 const FRAME_WORK: u32 = 1000;
@@ -75,7 +76,7 @@ fn act<const DEBUG: bool>(
         if thread.pending().take_signal() {
             deliver::<DEBUG>(thread, frame, interrupted);
         }
-        if thread.rank().ending().calls_back() && is_over(thread) {
+        if thread.rank().ending().calls_back() && is_over::<DEBUG>(thread, frame, nr) {
             exit::leave_ending(thread, frame, nr);
         }
         if sched::should_yield(thread.task()) {
@@ -97,10 +98,19 @@ fn act<const DEBUG: bool>(
     }
 }
 
-/// Whether the thread is called back to end.
+/// Whether the thread is called back to end. If for who looks into a rank that is not debugged, and changes no register, it halts.
 #[cold]
 #[inline(never)] // Out of the way of threads that go on.
-fn is_over(thread: &Thread) -> bool {
+fn is_over<const DEBUG: bool>(
+    thread: &'static Thread,
+    frame: &mut UserFrame,
+    nr: Option<u64>,
+) -> bool {
+    if !DEBUG && !thread.must_end() && thread.rank().is_to_halt() {
+        halt::halt(thread, frame, nr, Halt::Asked, 0);
+        // Signals that came meanwhile are acted on before the thread goes back.
+        thread.pending().note_own_work();
+    }
     thread.must_end()
 }
 

@@ -381,9 +381,12 @@ impl Rank {
         self.host.debugger() & debugger::ATTACHED != 0
     }
 
-    /// Whether a debugger wants all its threads to halt.
+    /// Whether a debugger wants all its threads to halt. One that comes to a rank that has started without may not, where that lets
+    /// no process look into it (PR_SET_DUMPABLE), as ptrace(2) has it.
     pub fn is_to_halt(&self) -> bool {
-        self.host.debugger() & debugger::STOP != 0
+        let requests = self.host.debugger();
+        requests & debugger::STOP != 0
+            && (requests & debugger::ATTACHED != 0 || self.attributes.is_dumpable())
     }
 
     /// The host says that its debugger's requests have changed.

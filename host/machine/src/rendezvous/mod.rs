@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::message::{Message, receive, send};
 use crate::resources::Resources;
 use gathering::Table;
-pub use peer::Peer;
+pub use peer::{Peer, is_yod};
 use socket_file::{Found, SocketFile};
 
 /// What all yods of a job must have in common.

@@ -80,7 +80,7 @@ fn may_be_rank(pid: Pid) -> bool {
 }
 
 /// Whether a process runs yod, and not a script of that name. One that is hidden is another user's, or in another PID namespace.
-fn is_yod(pid: i32) -> bool {
+pub fn is_yod(pid: i32) -> bool {
     let exe = format!("/proc/{pid}/exe");
     match fs::read_link(&exe) {
         Ok(path) => {

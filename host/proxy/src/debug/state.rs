@@ -13,6 +13,10 @@ const EXIT_NOTICE: Duration = Duration::from_secs(1);
 /// What the rest of the proxy needs of gdb.
 #[derive(Default, Debug)]
 pub struct Debug {
+    /// Its node was started for debugging: threads halt for breakpoints and signals, and step.
+    pub is_full: AtomicBool,
+    /// A thread serves a gdb, or waits for one.
+    claimed: AtomicBool,
     /// The rank halts until gdb connects.
     awaited: AtomicBool,
     /// gdb is there.
@@ -23,6 +27,16 @@ pub struct Debug {
 }
 
 impl Debug {
+    /// The calling thread is to serve a gdb; `false`: another does so already.
+    pub fn claim(&self) -> bool {
+        !self.claimed.swap(true, Ordering::SeqCst)
+    }
+
+    /// It does no more.
+    pub fn release(&self) {
+        self.claimed.store(false, Ordering::SeqCst);
+    }
+
     /// Whether the rank halts for a gdb that is not there yet: signals then act on the proxy.
     pub fn waits_for_gdb(&self) -> bool {
         self.awaited.load(Ordering::SeqCst)

@@ -5,6 +5,8 @@ mod traits;
 
 use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use abi::halt::{Halt, Order, debugger};
 use gdbstub::common::{Signal, Tid};
@@ -41,12 +43,15 @@ pub struct Target {
     reported: Vec<usize>,
     /// How often the program had been replaced when gdb was last served.
     execs: u64,
+    /// gdb can only look: what a node that was not started for debugging allows.
+    pub(super) looks_only: bool,
 }
 
 impl Target {
     pub fn new(rank: &'static Rank) -> Target {
         Target {
             rank,
+            looks_only: !rank.debug().is_full.load(Ordering::SeqCst),
             breakpoints: BTreeMap::new(),
             watches: Watches::default(),
             actions: BTreeMap::new(),
@@ -71,10 +76,29 @@ impl Target {
         self.rank.halted().clear();
     }
 
+    /// What the node gets to know of a debugger that lets all threads run.
+    fn attached(&self) -> u64 {
+        match self.looks_only {
+            true => 0,
+            false => debugger::ATTACHED,
+        }
+    }
+
+    /// Stops all threads of a rank that runs, if they halt within `limit`; else they go on.
+    pub fn attach(&mut self, limit: Duration) -> bool {
+        self.execs = self.rank.words().area.node.execs.load();
+        announce(self.rank, self.attached() | debugger::STOP);
+        let halted = self.wait_until_halted(Some(Instant::now() + limit));
+        if halted.is_none() {
+            self.detach_from(self.rank.halted().waiting());
+        }
+        halted.is_some()
+    }
+
     /// Stops all threads. `None`: the rank has ended.
     fn stop(&mut self) -> Option<()> {
-        announce(self.rank, debugger::ATTACHED | debugger::STOP);
-        self.wait_until_halted()?;
+        announce(self.rank, self.attached() | debugger::STOP);
+        self.wait_until_halted(None)?;
         let execs = self.rank.words().area.node.execs.load();
         if self.execs != execs {
             // Breakpoints went with the old program's memory.
@@ -84,11 +108,12 @@ impl Target {
         Some(())
     }
 
-    /// Waits until every thread has halted. `None`: the rank has ended.
-    pub fn wait_until_halted(&self) -> Option<()> {
+    /// Waits until every thread has halted. `None`: the rank has ended, or they have not until `due`.
+    pub fn wait_until_halted(&self, due: Option<Instant>) -> Option<()> {
         loop {
             let over = [state::EXITED, state::REFUSED];
-            if over.contains(&self.rank.words().area.node.state.load()) {
+            let is_late = due.is_some_and(|due| Instant::now() > due);
+            if is_late || over.contains(&self.rank.words().area.node.state.load()) {
                 return None;
             }
             let waiting = self.rank.halted().waiting();
@@ -245,12 +270,8 @@ impl Target {
             return;
         }
         // Threads must not stop at once; those that stay halted do so anyway.
-        self.rank
-            .words()
-            .area
-            .host
-            .debugger
-            .store(debugger::ATTACHED);
+        let attached = self.attached();
+        self.rank.words().area.host.debugger.store(attached);
         self.reported.clear();
         let actions = std::mem::take(&mut self.actions);
         for (index, (why, status)) in self.rank.halted().waiting() {
@@ -298,6 +319,10 @@ impl Target {
         }
         self.watches = Watches::default();
         self.publish_watches();
+        self.detach_from(waiting);
+    }
+
+    fn detach_from(&self, waiting: BTreeMap<usize, (Halt, u64)>) {
         self.rank.words().area.host.debugger.store(0);
         for (index, (why, with)) in waiting {
             let signo = match why {

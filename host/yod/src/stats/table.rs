@@ -6,6 +6,10 @@ use machine::plan::Bytes;
 
 use super::{Core, Stats, Ticks};
 
+const IRQS_OFF: &str = "longest interrupts-off";
+/// A thread of the emulator that translates code, or that Linux puts off, counts as much as the kernel's own work.
+const EMULATED: &str = "  (of the emulator and its host)";
+
 impl Stats {
     /// For people.
     pub fn table(&self) -> String {
@@ -38,10 +42,7 @@ impl Stats {
             ("doorbells", Box::new(count(|c| c.doorbells))),
             ("other interrupts", Box::new(count(|c| c.other_interrupts))),
             ("polls before halting", Box::new(count(|c| c.halt_polls))),
-            (
-                "longest interrupts-off",
-                Box::new(|c| c.irqs_off_max.to_string()),
-            ),
+            (IRQS_OFF, Box::new(|c| c.irqs_off_max.to_string())),
             ("time in kernel", Box::new(|c| c.kernel.to_string())),
             (
                 "waiting for the host",
@@ -68,7 +69,8 @@ impl Stats {
             for core in cores {
                 write!(out, "{:>24}", show(core))?;
             }
-            writeln!(out)?;
+            let emulated = self.emulated && *name == IRQS_OFF;
+            writeln!(out, "{}", if emulated { EMULATED } else { "" })?;
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use super::*;
 
 fn trace(options: &[&str]) -> Trace {
     let words = ["yod", "--strace"].iter().chain(options).chain(&["x"]);
-    let cli = match crate::cli::parse(words.map(std::ffi::OsString::from)) {
+    let cli = match crate::cli::parse(words.map(std::ffi::OsString::from), None) {
         Ok(crate::cli::Parsed::Run(cli)) => cli,
         other => panic!("{other:?}"),
     };

@@ -343,7 +343,16 @@ fn a_dry_run_starts_nothing() {
         ended.out.contains("-append margay.comm=0x100000"),
         "{ended:?}"
     );
+    let ended = run(with_qemu(&dir, "touch started")
+        .current_dir(&dir)
+        .args(["--dry-run=json", "-m", "64M"])
+        .arg(&program));
     assert!(!dir.join("started").exists());
+    let plan: serde_json::Value = serde_json::from_str(&ended.out).expect("JSON");
+    assert_eq!(plan["partition_bytes"], 64 << 20, "{plan}");
+    assert_eq!(plan["ranks"][0]["first_core"], 0, "{plan}");
+    let machine = plan["machine"].as_array().expect("a command line");
+    assert_eq!(machine.last(), Some(&"margay.comm=0x100000".into()));
 }
 
 #[test]
@@ -351,4 +360,16 @@ fn the_doctor_names_what_is_missing() {
     let ended = run(yod().env("MARGAY_KERNEL", "/nonexistent/k").arg("--doctor"));
     assert_eq!(ended.status, 69, "{ended:?}");
     assert!(ended.out.contains("BAD   kernel"), "{ended:?}");
+    let mut doctor = yod();
+    let ended = run(doctor
+        .env("MARGAY_KERNEL", "/nonexistent/k")
+        .arg("--doctor=json"));
+    assert_eq!(ended.status, 69, "{ended:?}");
+    let report: serde_json::Value = serde_json::from_str(&ended.out).expect("JSON");
+    assert_eq!(report["runs_nodes"], false);
+    let kernel = &report["findings"][1];
+    assert_eq!(
+        (&kernel["what"], &kernel["state"]),
+        (&"kernel".into(), &"bad".into())
+    );
 }

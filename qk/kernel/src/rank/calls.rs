@@ -39,10 +39,15 @@ impl Rank {
         }
     }
 
-    /// Calls all threads back for a debugger, which stops them.
+    /// Calls all threads back for a debugger, which stops them: the one that runs here, too.
     pub fn call_back(&'static self) {
         self.ending.call_back();
         self.call_threads();
+        if let Some(thread) = thread::on_core(hal::cpu::id())
+            && core::ptr::eq(thread.rank(), self)
+        {
+            thread.pending().note_own_work();
+        }
     }
 
     /// Has all its threads but the caller look at what is new on their way back to ring 3.

@@ -33,7 +33,15 @@ impl gdbstub::target::Target for Target {
     }
 
     fn support_breakpoints(&mut self) -> Option<BreakpointsOps<'_, Self>> {
+        if self.looks_only {
+            return None;
+        }
         Some(self)
+    }
+
+    /// gdb may write memory, but a rank that it only looks into does not stop there.
+    fn guard_rail_implicit_sw_breakpoints(&self) -> bool {
+        self.looks_only
     }
 
     fn support_auxv(&mut self) -> Option<AuxvOps<'_, Self>> {
@@ -52,6 +60,9 @@ impl MultiThreadBase for Target {
     }
 
     fn write_registers(&mut self, registers: &Shown, tid: Tid) -> TargetResult<(), Self> {
+        if self.looks_only {
+            return Err(TargetError::NonFatal);
+        }
         self.set_registers(self.index(tid).ok_or(NO_THREAD)?, registers);
         Ok(())
     }
@@ -99,6 +110,9 @@ impl MultiThreadResume for Target {
     }
 
     fn support_single_step(&mut self) -> Option<MultiThreadSingleStepOps<'_, Self>> {
+        if self.looks_only {
+            return None;
+        }
         Some(self)
     }
 
