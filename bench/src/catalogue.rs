@@ -93,7 +93,7 @@ pub const CATALOGUE: &[Row] = &[
     row(
         "clock_getres_instructions",
         "instructions",
-        Aim::AtMost(110.0),
+        Aim::AtMost(112.0),
         "icount: the same",
     ),
     row(

@@ -135,7 +135,7 @@ mod tests {
             refusals.shared_maps.put(1);
             note(
                 refusals,
-                &["io_setup", "semget", "semop", "semctl", "io_submit"],
+                &["keyctl", "io_setup", "io_submit", "io_destroy", "add_key"],
             );
         });
         assert_eq!(
@@ -144,7 +144,7 @@ mod tests {
         );
         assert!(lines[1].contains("MAP_SHARED") && lines[1].contains("16M"));
         assert!(
-            lines[2].starts_with("semget, semop, semctl and 2 more, refused: System V"),
+            lines[2].starts_with("io_setup, io_destroy, io_submit and 2 more, refused: kernel AIO"),
             "{lines:?}"
         );
         assert!(texts(|_| ()).is_empty());

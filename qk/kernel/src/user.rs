@@ -289,7 +289,7 @@ fn copy_by_buffer(to: u64, from: u64, len_bytes: u64) -> u64 {
         // What can be copied of a piece that faults, to the byte.
         let copied = copied.unwrap_or_else(|_| hal::user::copy_between(to, from, piece));
         done += copied;
-        if copied < piece {
+        if copied < piece && !is_settled() {
             break;
         }
     }

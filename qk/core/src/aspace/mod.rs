@@ -21,8 +21,7 @@
 //! | `pieces` | how many mappings the proxy has, and where frames are adjacent |
 //! | `shared` | mappings of frames that ranks share |
 //! | `text` | such frames that are never written to |
-//! | `receipt` | what a change lets go of that is not the partition's, and who gets it |
-//! | `evict` | taking such memory out before anything else becomes of its addresses |
+//! | `receipt`, `evict` | what a change lets go of that is not the partition's, and who gets it; taking it out before the change |
 //! | `log` | what the proxy's log says of what is mapped |
 //! | `leases` | when retired frames are free |
 //! | `pool` | page tables, and the memory they lie in |

@@ -25,8 +25,7 @@ pub fn thread_ends(thread: &'static Thread) {
             |left| {
                 let word = UserWord(user(left.at.0, 4)?);
                 let (at, key) = (left.at.0, key(thread, left.at.0, false));
-                let released =
-                    settled(|| futexes().release(left, key, &word, tid, preempt::point));
+                let released = settled(|| futexes().release(left, key, &word, tid, preempt::point));
                 let _ = children::wake(thread, key, at, 1);
                 released
             },
