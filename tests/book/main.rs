@@ -32,6 +32,9 @@ const ELSEWHERE: &[&str] = &[
     // Two terminals; tests/gdb.
     "yod --gdb",
     "gdb ./crash -ex 'set sysroot /'",
+    // Of jobs that run; tests/installed.rs, tests/gdb/late.rs.
+    "yod --ps",
+    "yod --stack",
     // Waits for a gdb for ever, which is the next.
     "PATH=$PWD/gdb",
     "gdb target/margay",
