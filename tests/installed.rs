@@ -200,14 +200,21 @@ fn running_nodes_are_listed() -> Result<()> {
         "{shown}"
     );
     ensure!(shown.ends_with("endless sleep"), "{shown}");
-    let outcome = Run::bare_yod(&["--ps=json"]).run()?;
-    let nodes: serde_json::Value = serde_json::from_str(&outcome.stdout.text())?;
-    let node = nodes.as_array().and_then(|nodes| {
-        let mut nodes = nodes.iter();
-        nodes.find(|node| node["yod"] == run.pid())
-    });
-    let ranks = node.and_then(|node| node["rank_cpu_s"].as_array());
-    ensure!(ranks.is_some_and(|times| times.len() == 2), "{nodes}");
+    // It is listed before QEMU has its threads.
+    let since = Instant::now();
+    loop {
+        let outcome = Run::bare_yod(&["--ps=json"]).run()?;
+        let nodes: serde_json::Value = serde_json::from_str(&outcome.stdout.text())?;
+        let node = nodes.as_array().and_then(|nodes| {
+            let mut nodes = nodes.iter();
+            nodes.find(|node| node["yod"] == run.pid())
+        });
+        let ranks = node.and_then(|node| node["rank_cpu_s"].as_array());
+        if ranks.is_some_and(|times| times.len() == 2) {
+            break;
+        }
+        ensure!(since.elapsed() < HANG, "{nodes}");
+    }
     let mut top = Command::new(tree::yod())
         .arg("--top")
         .stdout(Stdio::piped())

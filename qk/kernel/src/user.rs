@@ -25,6 +25,8 @@ const FAULT_WORK: u32 = 400;
 const PIECE_BYTES: u64 = 64 << 10;
 /// Bytes that are copied by a buffer at a time: a small part of a kernel stack.
 const BUFFER_BYTES: usize = 1 << 10;
+/// Work of a piece that is copied so, besides its words, in instructions; that of clearing the buffer included.
+const BUFFER_WORK: u32 = 200;
 
 /// `len_bytes` at `addr`, if a program's pointer can be that.
 ///
@@ -264,7 +266,8 @@ pub fn sigset_size(len_bytes: u64) -> Result<(), Errno> {
 /// Copies between two places of the program; returns how much of it could be.
 #[inline]
 pub fn copy_between(to: u64, from: u64, len_bytes: u64) -> u64 {
-    match share_entries(to, from) {
+    // Of less than a buffer, to clear one would cost as much.
+    match len_bytes >= BUFFER_BYTES as u64 && share_entries(to, from) {
         true => copy_by_buffer(to, from, len_bytes),
         false => copy_directly(to, from, len_bytes),
     }
@@ -277,7 +280,7 @@ fn copy_by_buffer(to: u64, from: u64, len_bytes: u64) -> u64 {
     let mut done = 0;
     while done < len_bytes {
         let piece = (BUFFER_BYTES as u64).min(len_bytes - done);
-        preempt::point(piece as u32 / 4);
+        preempt::point(BUFFER_WORK + piece as u32 / 4);
         let (Ok(to), Ok(from)) = (user(to + done, piece), user(from + done, piece)) else {
             break;
         };

@@ -127,6 +127,21 @@ static void against(void *(*use)(void *), void (*change)(long), const char *what
     need(munmap(whole, 2 * LARGE_BYTES) == 0, "munmap");
 }
 
+static int made(const char *name, char letter)
+{
+    char bytes[BYTES];
+    memset(bytes, letter, BYTES);
+    int fd = open(name, O_RDWR | O_CREAT, 0600);
+    need(fd >= 0 && write(fd, bytes, BYTES) == BYTES && unlink(name) == 0, "a file");
+    return fd;
+}
+
+static void make_files(void)
+{
+    files[0] = made("a", 'a');
+    files[1] = made("b", 'b');
+}
+
 static void read_meanwhile(void)
 {
     against(reads, anonymous, "anonymous memory comes");
@@ -151,6 +166,8 @@ static void written_meanwhile(void)
 
 static void compared_meanwhile(void)
 {
+    // Another case may have stored in them, by a shared mapping.
+    make_files();
     against(compares, private_file, "a private file comes as a whole");
     against(compares, text, "text comes as a whole");
 }
@@ -170,15 +187,6 @@ static void in_shipped_calls(void)
     against(shipped_calls, discarded, "what is there is discarded");
 }
 
-static int made(const char *name, char letter)
-{
-    char bytes[BYTES];
-    memset(bytes, letter, BYTES);
-    int fd = open(name, O_RDWR | O_CREAT, 0600);
-    need(fd >= 0 && write(fd, bytes, BYTES) == BYTES && unlink(name) == 0, "a file");
-    return fd;
-}
-
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
@@ -186,8 +194,7 @@ int main(int argc, char **argv)
         CASE(in_shipped_calls),
     };
     rounds = argc > 1 && strcmp(argv[1], "all") != 0 ? number_arg(argc, argv, 2, rounds) : rounds;
-    files[0] = made("a", 'a');
-    files[1] = made("b", 'b');
+    make_files();
     sink = made("sink", 0);
     zeros = open("/dev/zero", O_RDONLY);
     segment = shmget(IPC_PRIVATE, BYTES, 0600);
