@@ -33,6 +33,8 @@ static void set_timer(void)
 
 static void make_holes(void)
 {
+    // A call may have set mlockall(MCL_FUTURE) and a low RLIMIT_MEMLOCK: then mmap is EAGAIN.
+    CALL(SYS_munlockall);
     long at = CALL(SYS_mmap, holes, 14 * GIB, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     if (at != (long)holes)
         fail("cannot reserve the holes again", at);
