@@ -316,3 +316,19 @@ fn not_begun_within(seconds: &str) -> Result<Vec<u64>> {
     }
     Ok(waiting)
 }
+
+/// The stack of each rank ends elsewhere. Once a lower limit on it held in the first rank alone.
+#[test]
+fn limits_hold_in_each_rank() -> Result<()> {
+    let program = tree::program("glibc-static", "of_limits");
+    let outcome = Run::yod(&["-n", "2", "-m", "256M", "--oversubscribe", "--label", "--"])
+        .args(&[program.to_string_lossy()])
+        .run()?;
+    let text = outcome.stdout.text();
+    ensure!(!text.contains("FAIL"), "{text}");
+    for rank in ["[0] ", "[1] "] {
+        let held = |line: &str| line.starts_with(rank) && line.contains("1 MiB is too deep");
+        ensure!(text.lines().any(held), "{text}");
+    }
+    Ok(())
+}

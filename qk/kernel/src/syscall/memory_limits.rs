@@ -4,7 +4,8 @@
 //! taken away. It does not become longer than at the start.
 
 use abi::Errno;
-use abi::map::{PAGE, STACK_TOP, USER_TOP};
+use abi::areas::Areas;
+use abi::map::{PAGE, USER_TOP};
 use abi::rlimit;
 use hal::addr::{Va, VaRange};
 use qk_core::mman::ProtectPlan;
@@ -168,18 +169,18 @@ pub fn may_lock_all(aspace: &Aspace, limit: Option<u64>) -> bool {
 /// # Errors
 /// ENOMEM without room to cut regions.
 pub fn follow_stack_limit(call: &Call<'_>, soft: u64) -> SysResult {
-    let top = Va(STACK_TOP);
+    let top = Va(Areas::of(call.rank.id()).stack_top());
     let pointer = Va(call.frame.rsp).align_down(PAGE);
     call.rank.with_aspace(|aspace| {
         // POINT: regions::list::next
         let first = (aspace.regions().iter_range(ALL)).find(|part| part.kind == Kind::Stack);
-        let last = aspace.regions().lookup(Va(STACK_TOP - PAGE)).copied();
+        let last = aspace.regions().lookup(top.before(PAGE)).copied();
         let (Some(first), Some(last)) = (first, last) else {
             return Ok(0);
         };
         let (lowest, prot) = (first.start, last.prot);
         let size = soft.checked_next_multiple_of(PAGE).unwrap_or(u64::MAX);
-        let limit = Va(STACK_TOP.saturating_sub(size)).max(lowest);
+        let limit = Va(top.0.saturating_sub(size)).max(lowest);
         // Only the main thread knows how much of it is in use.
         let is_used = lowest.until(top).contains(pointer);
         let usable = if is_used { limit.min(pointer) } else { lowest };
