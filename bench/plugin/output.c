@@ -27,9 +27,10 @@ static void write_side(const char *name, const struct side_counts *begin,
 		       const struct side_counts *end)
 {
 	fprintf(plugin.out,
-		",\"%s\":{\"instructions\":%" PRIu64 ",\"loads\":%" PRIu64 ",\"stores\":%" PRIu64, name,
-		end->instructions - begin->instructions, end->loads - begin->loads,
-		end->stores - begin->stores);
+		",\"%s\":{\"instructions\":%" PRIu64 ",\"waited\":%" PRIu64 ",\"loads\":%" PRIu64
+		",\"stores\":%" PRIu64,
+		name, end->instructions - begin->instructions, end->waited - begin->waited,
+		end->loads - begin->loads, end->stores - begin->stores);
 	if (plugin.model) {
 		fprintf(plugin.out, ",\"unresolved\":%" PRIu64, end->unresolved - begin->unresolved);
 		write_misses(&begin->misses, &end->misses);

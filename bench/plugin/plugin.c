@@ -21,6 +21,9 @@
 
 QEMU_PLUGIN_EXPORT int qemu_plugin_version = QEMU_PLUGIN_VERSION;
 
+/* Instructions of a turn of a loop that waits. */
+enum { MOST_OF_A_TURN = 64 };
+
 struct plugin plugin = { .model = true };
 
 /* ---- what the guest does ---- */
@@ -39,6 +42,21 @@ static void on_instruction(unsigned int index, void *side_of)
 		vcpu->watched->instructions[side] = vcpu->now.side[side].instructions;
 		vcpu->watched->kernel_entries = vcpu->now.kernel_entries;
 	}
+}
+
+/* A pause soon after another is a turn of a loop that waits. */
+static void on_pause(unsigned int index, void *side_of)
+{
+	struct vcpu *vcpu = &plugin.vcpu[index];
+	enum side side = (enum side)(uintptr_t)side_of;
+	struct side_counts *counts = &vcpu->now.side[side];
+	uint64_t turn = counts->instructions - vcpu->paused[side];
+
+	if (!vcpu->counting)
+		return;
+	if (turn <= MOST_OF_A_TURN)
+		counts->waited += turn;
+	vcpu->paused[side] = counts->instructions;
 }
 
 /* The part of an access that lies within one line. */
@@ -172,6 +190,11 @@ static unsigned irqs_kind(const uint8_t *code, size_t size, bool after_swapgs)
 	return size == 2 && code[0] == 0x6a ? IRQS_ENTERS : 0;
 }
 
+static bool is_pause(const uint8_t *code, size_t size)
+{
+	return size == 2 && code[0] == 0xf3 && code[1] == 0x90;
+}
+
 static bool is_swapgs(const uint8_t *code, size_t size)
 {
 	return size == 3 && code[0] == 0x0f && code[1] == 0x01 && code[2] == 0xf8;
@@ -202,6 +225,9 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 		else if (is_mark(code, size, MARK_END))
 			on_exec = on_end;
 		qemu_plugin_register_vcpu_insn_exec_cb(insn, on_exec, QEMU_PLUGIN_CB_NO_REGS, side);
+		if (is_pause(code, size))
+			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_pause,
+							       QEMU_PLUGIN_CB_NO_REGS, side);
 		if (plugin.model && side && loads_cr3(code, size))
 			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_cr3, QEMU_PLUGIN_CB_NO_REGS,
 							       NULL);

@@ -14,7 +14,8 @@
 enum side { USER, KERNEL, SIDES };
 
 struct side_counts {
-	uint64_t instructions, loads, stores, unresolved;
+	/* `waited`: of the instructions, those of loops that do nothing but wait. */
+	uint64_t instructions, waited, loads, stores, unresolved;
 	struct misses misses;
 };
 
@@ -38,6 +39,8 @@ struct watched {
 struct vcpu {
 	bool counting, marked;
 	enum side last_side;
+	/* The count of instructions of each side when it paused last. */
+	uint64_t paused[SIDES];
 	struct counts now, begin;
 	/* Instructions before the first mark. */
 	uint64_t before_regions;

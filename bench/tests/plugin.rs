@@ -99,7 +99,7 @@ fn known_regions_have_the_counts_they_must_have() {
         counted(command, &out).0
     };
     let report = run();
-    let [counting, first, again, still, call, _] = &report.vcpus[0].regions[..] else {
+    let [counting, first, again, still, call, _, wait] = &report.vcpus[0].regions[..] else {
         panic!("{report:?}");
     };
     assert!(!report.vcpus[0].open);
@@ -125,6 +125,9 @@ fn known_regions_have_the_counts_they_must_have() {
     assert!(model.l1d_misses <= 1 && tlb(still, "4K")[1] <= 1);
     pages_are_as_margay_gives_them(first, again);
     assert_eq!((call.kernel_entries, call.user.instructions), (1, 2));
+    // The pause before its first turn is far away.
+    assert_eq!(user(wait), (3 * 1234, 0, 0));
+    assert_eq!((counting.user.waited, wait.user.waited), (0, 3 * 1233));
     // Interrupts are off from SYSCALL to SYSRET, and nowhere in a program.
     let off = |region: &Counts| region.irqs_off.expect("irqs=on").longest;
     assert_eq!(off(call), call.kernel.instructions);
@@ -170,7 +173,7 @@ fn memory_is_found_beside_a_larger_pool() {
     command.args(["--shared-memory", "512M"]);
     command.env("MARGAY_ICOUNT", "1").arg(&probe).arg("1");
     let report = counted(command, &out).0;
-    let [_, first, again, _, _, file] = &report.vcpus[0].regions[..] else {
+    let [_, first, again, _, _, file, _] = &report.vcpus[0].regions[..] else {
         panic!("{report:?}");
     };
     pages_are_as_margay_gives_them(first, again);
@@ -210,14 +213,15 @@ fn each_cpu_has_its_own_counts() {
             .find_map(|line| line.strip_prefix(&format!("[{rank}] ")))
             .expect("each rank says its rounds");
         let rounds: u64 = rounds.parse().expect("a number");
-        assert_eq!(vcpu.regions.len(), 6);
+        assert_eq!(vcpu.regions.len(), 7);
         assert_eq!(user(&vcpu.regions[0]), (2 * rounds, 0, 0));
         assert_eq!(user(&vcpu.regions[1]), (4 * PAGES, PAGES, 0));
         assert_eq!(vcpu.regions[0].user.model, None);
     }
 }
 
-/// From reset to the end of the last of `ranks` ranks that do nothing, on one core: executed instructions.
+/// From reset to the end of the last of `ranks` ranks that do nothing, on one core: executed instructions, but those that wait
+/// for the host, which are more the busier it is.
 fn executed(nothing: &Path, ranks: u64) -> u64 {
     let out = tmp(&format!("plugin-{ranks}-ranks.json"));
     let yod = {
@@ -236,8 +240,7 @@ fn executed(nothing: &Path, ranks: u64) -> u64 {
         )
         .env("MARGAY_ICOUNT", "1");
     let (report, _) = counted(on_one_core, &out);
-    let both = |run: &Counts| run.user.instructions + run.kernel.instructions;
-    report.vcpus.iter().map(|vcpu| both(&vcpu.run)).sum()
+    report.worked()
 }
 
 /// Starting and ending cost as much for each of 64 ranks as for each of 16, within a fifth: what a core does when its doorbell

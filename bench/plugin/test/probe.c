@@ -5,7 +5,8 @@
  * In this order: a loop of two instructions, ROUNDS times (without an argument,
  * a number of each process's own, which it prints); a load from each page of
  * 64 MiB, which makes four instructions; the same again; as many loads from one
- * line; one system call; a load from each of some pages of a file.
+ * line; one system call; a load from each of some pages of a file;
+ * a loop of three instructions that pauses, ROUNDS times.
  * The memory is not touched before: it is there.
  */
 #include <fcntl.h>
@@ -28,6 +29,17 @@ enum { PAGE_BYTES = 4096, WALKED = 64 << 20, FILE_PAGES = 16 };
 static void loop(unsigned long rounds)
 {
 	__asm__ volatile(MARKED("1: dec %[rounds]\n\t"
+				"jnz 1b")
+			 : [rounds] "+r"(rounds)
+			 : MARKS
+			 : "cc");
+}
+
+/* As a program waits for another. */
+static void wait(unsigned long rounds)
+{
+	__asm__ volatile(MARKED("1: pause\n\t"
+				"dec %[rounds]\n\t"
 				"jnz 1b")
 			 : [rounds] "+r"(rounds)
 			 : MARKS
@@ -80,6 +92,7 @@ int main(int argc, char **argv)
 	walk(pages, 0, WALKED / PAGE_BYTES);
 	call();
 	walk(file, PAGE_BYTES, FILE_PAGES);
+	wait(rounds);
 	printf("%lu\n", rounds);
 	return 0;
 }

@@ -52,6 +52,7 @@ mod tests {
     fn counts(longest: Option<u64>) -> Counts {
         let side = Side {
             instructions: 7,
+            waited: 0,
             loads: 0,
             stores: 0,
             model: None,

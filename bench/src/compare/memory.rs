@@ -66,7 +66,7 @@ pub fn values(report: &Report) -> Result<Vec<(String, Vec<f64>)>> {
 mod tests {
     use super::*;
 
-    const SIDE: &str = r#"{"instructions":9,"loads":1,"stores":1,"unresolved":0,"l1d_misses":5,"l2_misses":4,"tlb":{
+    const SIDE: &str = r#"{"instructions":9,"waited":0,"loads":1,"stores":1,"unresolved":0,"l1d_misses":5,"l2_misses":4,"tlb":{
         "4K":{"l1_misses":1,"walks":1,"walk_references":8},"2M":{"l1_misses":1,"walks":1,"walk_references":3},
         "1G":{"l1_misses":0,"walks":0,"walk_references":0}}}"#;
 
