@@ -32,9 +32,9 @@ gate: linker
 mutants: linker
 	$(XTASK) mutants $(if $(ONLY),--only "$(ONLY)")
 
-#: make fuzz          fuzzing, FUZZ_SECONDS (600) of each target
-fuzz: linker
-	$(XTASK) fuzz
+#: make check-long    what takes too long for every check, about an hour; ONLY=part of a step's name
+check-long: linker
+	$(XTASK) check-long $(if $(ONLY),--only $(ONLY))
 
 #: make install       bin/yod, lib/margay, manual page and completions below PREFIX (/usr/local)
 install: linker
@@ -61,4 +61,4 @@ linker:
 	  apt-get install -y -qq --no-install-recommends gcc libc6-dev; } || \
 	  { echo "make: a C compiler is needed first: apt-get install gcc libc6-dev" >&2; exit 1; }
 
-.PHONY: build demo check bench compare gate mutants fuzz install uninstall kvm-report clean help linker
+.PHONY: build demo check check-long bench compare gate mutants install uninstall kvm-report clean help linker

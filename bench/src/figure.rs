@@ -58,7 +58,7 @@ impl Figure {
 
     /// More than is promised. What is only aimed at may be missed.
     pub fn breaks_its_promise(&self) -> bool {
-        let (Aim::AtMost(_), Ok(found)) = (self.row.aim, &self.found) else {
+        let (Aim::AtMost(_) | Aim::AtMostInLong(_), Ok(found)) = (self.row.aim, &self.found) else {
             return false;
         };
         self.row.aim.met(found.value) == Some(false)

@@ -20,6 +20,9 @@ struct Cli {
     /// Only what is promised, as the check does.
     #[arg(long, conflicts_with = "only")]
     promised: bool,
+    /// Only what is promised and too long for every check.
+    #[arg(long, conflicts_with_all = ["only", "promised"])]
+    promised_in_long: bool,
     /// List the figures and do nothing.
     #[arg(long)]
     list: bool,
@@ -28,7 +31,11 @@ struct Cli {
 fn main() -> Result<ExitCode> {
     let cli = Cli::parse();
     let mut wanted = wanted(&cli.only)?;
-    wanted.retain(|row| !cli.promised || matches!(row.aim, Aim::AtMost(_)));
+    wanted.retain(|row| match row.aim {
+        Aim::AtMost(_) => !cli.promised_in_long,
+        Aim::AtMostInLong(_) => !cli.promised,
+        _ => !cli.promised && !cli.promised_in_long,
+    });
     if cli.list {
         wanted.iter().for_each(|row| println!("{}", row.name));
         return Ok(ExitCode::SUCCESS);

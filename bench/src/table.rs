@@ -48,7 +48,9 @@ fn cells(figure: &Figure) -> [String; 6] {
         }
     };
     let aim = match row.aim {
-        Aim::AtMost(most) | Aim::Towards(most) => format!("<= {}", number(most)),
+        Aim::AtMost(most) | Aim::AtMostInLong(most) | Aim::Towards(most) => {
+            format!("<= {}", number(most))
+        }
         Aim::TowardsAtLeast(least) => format!(">= {}", number(least)),
         Aim::None => String::new(),
     };

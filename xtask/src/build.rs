@@ -101,11 +101,11 @@ pub fn gate_command() -> Command {
     command
 }
 
-/// What is promised and measured, and not by the gate; see bench/src/catalogue.rs.
-pub fn promises_command() -> Command {
+/// What is promised and measured, and not by the gate; `which` option of the benchmarks says which part.
+pub fn promises_command(which: &str) -> Command {
     let mut command = cargo();
     command.args(["run", "--quiet", "--release", "-p", "margay-bench"]);
-    command.args(["--bin", "margay-bench", "--", "--promised"]);
+    command.args(["--bin", "margay-bench", "--", which]);
     command
 }
 

@@ -38,24 +38,55 @@ const NOISE_BY_PLUGIN: &str = "the_core_of_a_rank_executes_nothing_but_the_rank"
 const PLUGIN: &[&str] = &["plugin"];
 /// Nodes that run at the same time.
 const NODES: &str = "2";
-/// Seconds of each fuzz target in a check.
-const FUZZ_SECONDS_CHECK: &str = "30";
-/// Seconds of each fuzz target in `make fuzz`.
-const FUZZ_SECONDS_LONG: &str = "600";
+/// How long what takes as long as it is given goes on, where the environment does not say.
+struct Lengths {
+    /// Seconds of each fuzz target.
+    fuzz: u32,
+    /// Seconds of a hostile host, by each of the emulator's ways of running CPUs.
+    hostile: u32,
+    /// Seconds of each attack.
+    attack: u32,
+    /// Attacks at the same time: most of a long one waits.
+    attacks_at_once: u32,
+}
 
-/// Seconds of a hostile host in a check, by each of the emulator's ways of running CPUs.
-const HOSTILE_SECONDS_CHECK: &str = "30";
+/// In a check.
+const SHORT: Lengths = Lengths {
+    fuzz: 15,
+    hostile: 30,
+    attack: 20,
+    attacks_at_once: 2,
+};
 
-/// Seconds of each attack in a check.
-const ATTACK_SECONDS_CHECK: u64 = 20;
+/// In a long one.
+const LONG: Lengths = Lengths {
+    fuzz: 120,
+    hostile: 300,
+    attack: 1800,
+    attacks_at_once: 16,
+};
+/// Sweeps in a long check.
+const LONG_SWEEPS: u32 = 10;
 
-/// Runs everything; ends the process with status 1 if something failed. The last line is "N passed, N failed", and what could not
+/// Runs every test; ends the process with status 1 if something failed. The last line is "N passed, N failed", and what could not
 /// be run here.
 ///
 /// # Errors
 /// When no step is called so, something is missing, or kernel, yod or programs cannot be built.
 pub fn run(only: Option<&str>) -> Result<()> {
-    let mut steps = chosen(all_steps(), only)?;
+    run_of(all_steps(), only)
+}
+
+/// Runs what takes too long for every check, in the same way.
+///
+/// # Errors
+/// As [`run`].
+pub fn long(only: Option<&str>) -> Result<()> {
+    run_of(long_steps(), only)
+}
+
+fn run_of(steps: Vec<Step>, only: Option<&str>) -> Result<()> {
+    let mut steps = chosen(steps, only)?;
     build::all()?;
     programs::all()?;
     if let Built::Missing(why) = plugin::build()? {
@@ -93,39 +124,6 @@ fn chosen(mut steps: Vec<Step>, only: Option<&str>) -> Result<Vec<Step>> {
 pub fn apps() -> Result<()> {
     build::all()?;
     build::run(&mut make_in("tests/apps", &["check"]))
-}
-
-/// Runs the fuzz targets for a long time.
-///
-/// # Errors
-/// When something is missing or cannot be built.
-pub fn fuzz() -> Result<()> {
-    build::all()?;
-    programs::all()?;
-    finish(&steps::run([fuzz_step(FUZZ_SECONDS_LONG)])?)
-}
-
-/// Runs the attacks on nodes, each for so long, all side by side.
-///
-/// # Errors
-/// When something is missing or cannot be built.
-pub fn attack(seconds: u64, ranks: &str) -> Result<()> {
-    build::all()?;
-    programs::all()?;
-    const MOST_AT_ONCE: &str = "16";
-    let mut command = attack_command(seconds, MOST_AT_ONCE);
-    command.args(["--nocapture"]).env("ATTACK_RANKS", ranks);
-    build::run(&mut command)
-}
-
-/// Runs the programs about signals and threads so often.
-///
-/// # Errors
-/// When something is missing or cannot be built, or a case failed.
-pub fn sweeps(rounds: u64) -> Result<()> {
-    build::all()?;
-    programs::all()?;
-    build::run(system("sweeps").env("SWEEPS", rounds.to_string()))
 }
 
 fn finish(all: &steps::Summary) -> Result<()> {
@@ -174,15 +172,26 @@ fn all_steps() -> Vec<Step> {
         Step::new("mutation", system("mutation")),
         Step::new("kill", system("kill")),
         Step::new("gate", build::gate_command()),
-        Step::new("promises", build::promises_command()),
+        Step::new("promises", build::promises_command("--promised")),
         Step::of("plugin", vec![plugin_test(), noise_by_plugin()]),
         Step::of(
             "libraries",
             vec![library("smartmap"), library("mpi"), library("xpmem")],
         ),
-        fuzz_step(FUZZ_SECONDS_CHECK),
-        hostile_step(),
-        Step::new("attack", attack_command(ATTACK_SECONDS_CHECK, NODES)),
+        fuzz(&SHORT),
+        hostile(&SHORT),
+        attack(&SHORT),
+    ]
+}
+
+/// What is in no check, or longer here.
+fn long_steps() -> Vec<Step> {
+    vec![
+        Step::new("sweeps", lasting(system("sweeps"), "SWEEPS", LONG_SWEEPS)),
+        Step::new("promises", build::promises_command("--promised-in-long")),
+        fuzz(&LONG),
+        hostile(&LONG),
+        attack(&LONG),
     ]
 }
 
@@ -220,25 +229,28 @@ fn noise_by_plugin() -> Command {
     command
 }
 
-fn fuzz_step(seconds: &str) -> Step {
-    let mut command = system("fuzz");
-    if std::env::var_os("FUZZ_SECONDS").is_none() {
-        command.env("FUZZ_SECONDS", seconds);
-    }
-    Step::new("fuzz", command)
+fn fuzz(lengths: &Lengths) -> Step {
+    Step::new(
+        "fuzz",
+        lasting(system("fuzz"), "FUZZ_SECONDS", lengths.fuzz),
+    )
 }
 
-fn hostile_step() -> Step {
-    let mut command = system("hostile");
-    if std::env::var_os("HOSTILE_SECONDS").is_none() {
-        command.env("HOSTILE_SECONDS", HOSTILE_SECONDS_CHECK);
-    }
+fn hostile(lengths: &Lengths) -> Step {
+    let command = lasting(system("hostile"), "HOSTILE_SECONDS", lengths.hostile);
     Step::new("hostile", command)
 }
 
-fn attack_command(seconds: u64, at_once: &str) -> Command {
-    let mut command = system_with("attack", at_once);
-    command.env("ATTACK_SECONDS", seconds.to_string());
+fn attack(lengths: &Lengths) -> Step {
+    let command = system_with("attack", &lengths.attacks_at_once.to_string());
+    Step::new("attack", lasting(command, "ATTACK_SECONDS", lengths.attack))
+}
+
+/// With a length by the environment variable `name`: the user's, or this one.
+fn lasting(mut command: Command, name: &str, length: u32) -> Command {
+    if std::env::var_os(name).is_none() {
+        command.env(name, length.to_string());
+    }
     command
 }
 

@@ -50,6 +50,12 @@ enum Task {
         #[arg(long)]
         only: Option<String>,
     },
+    /// Run what takes too long for every check: attacks, a hostile host, fuzzing, sweeps, interrupts off in all programs.
+    CheckLong {
+        /// Only the steps whose name contains this.
+        #[arg(long)]
+        only: Option<String>,
+    },
     /// Run what is too big for the check: GROMACS, Go, the own tests of OpenBLAS and FFTW, MPI programs (tests/apps).
     CheckApps,
     /// Measure; prints a table and writes bench/bench.jsonl in the target directory.
@@ -75,23 +81,6 @@ enum Task {
         /// Only those whose name contains this.
         #[arg(long)]
         only: Option<String>,
-    },
-    /// Run every fuzz target for FUZZ_SECONDS (600).
-    Fuzz,
-    /// Run every attack on nodes (tests/attack) for a long time; ATTACK_SEED repeats a round.
-    Attack {
-        /// Of each attack.
-        #[arg(long, default_value_t = 1800)]
-        seconds: u64,
-        /// Numbers of ranks, in turn, separated by commas.
-        #[arg(long, default_value = "1,2,16")]
-        ranks: String,
-    },
-    /// Run all programs about signals and threads on nodes of 1, 2 and 4 cores, again and again (tests/sweeps.rs).
-    Sweeps {
-        /// How often.
-        #[arg(long, default_value_t = 200)]
-        rounds: u64,
     },
     /// Install yod, the kernel and the PCT, the manual page and completions.
     Install {
@@ -127,14 +116,12 @@ fn run(task: Task) -> Result<()> {
         Task::Plugin => plugin::task(),
         Task::Demo => demo::run(),
         Task::Check { only } => check::run(only.as_deref()),
+        Task::CheckLong { only } => check::long(only.as_deref()),
         Task::CheckApps => check::apps(),
         Task::Bench { only } => build::bench(only.as_deref()),
         Task::Compare { args } => compare::run(&args),
         Task::Gate { update } => build::gate(update),
         Task::Mutants { only } => mutants::run(only.as_deref()),
-        Task::Fuzz => check::fuzz(),
-        Task::Attack { seconds, ranks } => check::attack(seconds, &ranks),
-        Task::Sweeps { rounds } => check::sweeps(rounds),
         Task::Install { prefix } => install::run(&prefix),
         Task::Uninstall { prefix } => install::undo(&prefix),
         Task::KvmReport => kvm::run(),

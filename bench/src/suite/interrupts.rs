@@ -93,22 +93,35 @@ pub fn demanding(lab: &Lab) -> Result<Vec<(&'static str, IrqsOff)>> {
     side_by_side(PARTS.to_vec(), longest).into_iter().collect()
 }
 
-/// Over the demanding program, all conformance programs with the sizes that they are tested with, and those of windows.
+/// Over the demanding program and those of windows.
 ///
 /// # Errors
 /// The plugin or a program is missing, or a control fails.
-pub fn longest_off(lab: &Lab) -> Result<Vec<Reading>> {
+pub fn of_demanding(lab: &Lab) -> Result<Vec<Reading>> {
     control::flag(lab)?;
     let own = demanding(lab)?.into_iter();
     let own = own
         .map(|(part, off)| (off, format!("demanding {part}")))
         .collect();
-    let (own, tests) = (Longest::of(own), Longest::of(of_all(lab, tests()?)?));
-    let detail = format!("{}; {}", own.shown, tests.shown);
-    let longest = own.longest.max(tests.longest);
+    let (own, windows) = (Longest::of(own), Longest::of(of_all(lab, windows())?));
+    let detail = format!("{}; {}", own.shown, windows.shown);
+    let longest = own.longest.max(windows.longest);
     Ok(vec![(
         "irqs_off_max_instructions",
         Found::exactly(longest as f64, detail),
+    )])
+}
+
+/// Over all conformance programs, with the sizes that they are tested with.
+///
+/// # Errors
+/// The plugin or a program is missing, or a control fails.
+pub fn of_programs(lab: &Lab) -> Result<Vec<Reading>> {
+    control::flag(lab)?;
+    let found = Longest::of(of_all(lab, conformance()?)?);
+    Ok(vec![(
+        "irqs_off_programs_instructions",
+        Found::exactly(found.longest as f64, found.shown),
     )])
 }
 
@@ -140,10 +153,9 @@ impl Longest {
 /// A program of the tests, by name.
 type Test = (String, Run);
 
-/// Every row of the tests' tables that can run here, and the programs of windows. Once rows with threads were left out. A program
-/// that is built with several C libraries comes once, but for that the kernel maps what a dynamic one loads; what is another row,
-/// but longer, is left out.
-fn tests() -> Result<Vec<Test>> {
+/// Every row of the tests' tables that can run here. Once rows with threads were left out. A program that is built with several
+/// C libraries comes once, but for that the kernel maps what a dynamic one loads; what is another row, but longer, is left out.
+fn conformance() -> Result<Vec<Test>> {
     let mut seen = Vec::new();
     let mut rows = manifest::conformance(STREAM)?;
     for row in &mut rows {
@@ -169,7 +181,12 @@ fn tests() -> Result<Vec<Test>> {
         let run = Run::margay(&row, &[]);
         (format!("{}/{}", row.category, row.name), run)
     });
-    let windows = WINDOWS.into_iter().map(|(program, options, args)| {
+    Ok(rows.collect())
+}
+
+/// The programs of windows.
+fn windows() -> Vec<Test> {
+    let runs = WINDOWS.into_iter().map(|(program, options, args)| {
         let path = tree::program("windows", program);
         let run = Run::yod(options)
             .args(&["-m", "32M", "--oversubscribe", "--"])
@@ -177,7 +194,7 @@ fn tests() -> Result<Vec<Test>> {
             .args(args);
         (format!("windows/{program}"), run)
     });
-    Ok(rows.chain(windows).collect())
+    runs.collect()
 }
 
 /// The longest section of each.
@@ -251,11 +268,8 @@ mod tests {
     /// The promise named all conformance programs, and those with threads and children were never looked at.
     #[test]
     fn programs_of_every_table_are_measured() {
-        let names: Vec<String> = tests()
-            .expect("tables")
-            .into_iter()
-            .map(|test| test.0)
-            .collect();
+        let tests = conformance().expect("tables");
+        let names: Vec<String> = tests.into_iter().map(|test| test.0).collect();
         let measured: BTreeSet<_> = names
             .iter()
             .filter_map(|name| name.split('/').next())
@@ -266,6 +280,11 @@ mod tests {
         }
         let programs: BTreeSet<_> = rows.iter().map(|row| &row.program).collect();
         assert!(names.len() > programs.len() && names.len() < rows.len());
+    }
+
+    #[test]
+    fn programs_of_windows_are_measured() {
+        let names: Vec<String> = windows().into_iter().map(|test| test.0).collect();
         let folder =
             std::fs::read_dir(tree::root().join("tests/programs/windows")).expect("programs");
         for file in folder.flatten() {

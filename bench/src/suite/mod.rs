@@ -95,7 +95,11 @@ pub const GROUPS: &[Group] = &[
     },
     Group {
         names: &["irqs_off_max_instructions"],
-        find: interrupts::longest_off,
+        find: interrupts::of_demanding,
+    },
+    Group {
+        names: &["irqs_off_programs_instructions"],
+        find: interrupts::of_programs,
     },
     Group {
         names: &[
