@@ -161,6 +161,7 @@ fn carry_out(
     let started = job.start(scratch)?;
     let written = host(&started, &mark).with_context(|| format!("{round:?}"));
     process::signal(started.pid(), Signal::TERM);
+    wait_until(HANG, || has_ended(started.pid()) && no_child_goes_on(&mark));
     let outcome = started.finish(HANG)?;
     let log = fs::read(scratch.path().join("kernel")).unwrap_or_default();
     let log = String::from_utf8_lossy(&log);
@@ -171,10 +172,14 @@ fn carry_out(
         let (status, stderr) = (outcome.status, outcome.stderr.text());
         format!("{round:?}\nstatus {status:?}, stderr:\n{stderr}\nkernel:\n{log}")
     })?;
-    // With wrong registers a child may compute for ever.
-    process::end_children(&mark);
     nothing_left(&mark, &temporary, &before).with_context(|| format!("{round:?}"))?;
     Ok(words)
+}
+
+/// With wrong registers a child may compute for ever, and keeps the output open: it is ended. One that was being born comes later.
+fn no_child_goes_on(mark: &str) -> bool {
+    process::end_children(mark);
+    process::of_job(mark, 0).is_empty()
 }
 
 fn the_kernel_survives(log: &str) -> Result<()> {
