@@ -35,11 +35,9 @@ const WAYS: &[(&str, &str, Option<&str>)] = &[
     ),
     ("probe", "0", None),
     (
-        "signals",
+        "directories",
         "1",
-        Some(
-            "asked for signalfd4, refused: signals are taken on the node, not by its host: use sigwait",
-        ),
+        Some("asked for fanotify_init, refused: fanotify is not supported: use inotify"),
     ),
 ];
 

@@ -59,7 +59,6 @@ const fn gone(nr: u16, name: &'static str) -> Call {
 
 // Reasons that several rows share.
 const NO_AIO: &str = "kernel AIO is not supported: use plain reads and writes";
-const NO_SIGNALFD: &str = "signals are taken on the node, not by its host: use sigwait";
 const NO_FANOTIFY: &str = "fanotify is not supported: use inotify";
 const NO_KEYS: &str = "key rings are not supported";
 const NO_PKEYS: &str = "memory protection keys are not supported yet";
