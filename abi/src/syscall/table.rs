@@ -15,8 +15,8 @@ mod n200;
 mod n300;
 
 use super::Arg::{
-    DirFd, Fcntl, Fd, Hex, Int, Ioctl, Iovec, Mem, Millis, Mmsghdr, Msghdr, Path, Semctl, Sigset,
-    SigsetPair, Str, Sysfs,
+    DirFd, Fcntl, Fd, Hex, Int, Ioctl, Iovec, Keyctl, Mem, Millis, Mmsghdr, Msghdr, Path, Semctl,
+    Sigset, SigsetPair, Str, Sysfs,
 };
 use super::Dir::{In, InOut, Out};
 use super::Len::{Arg as Len, AtPtr, Bits, Bytes, Plus, Times};
@@ -60,7 +60,6 @@ const fn gone(nr: u16, name: &'static str) -> Call {
 // Reasons that several rows share.
 const NO_AIO: &str = "kernel AIO is not supported: use plain reads and writes";
 const NO_FANOTIFY: &str = "fanotify is not supported: use inotify";
-const NO_KEYS: &str = "key rings are not supported";
 const NO_PKEYS: &str = "memory protection keys are not supported yet";
 const NO_PEEKING: &str = "access to another process's memory is not supported yet";
 const NO_LANDLOCK: &str = "Landlock is not supported";

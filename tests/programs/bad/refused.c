@@ -28,7 +28,7 @@ static void probe(void)
 {
     unsigned long context = 0;
     syscall(SYS_io_setup, 0, &context);
-    syscall(SYS_keyctl, 0, 0, 0);
+    syscall(SYS_perf_event_open, 0, 0, 0, 0, 0);
 }
 
 static void directories(void) { syscall(SYS_fanotify_init, 0, 0); }

@@ -22,7 +22,7 @@ use crate::memory::{GUARD_ADDR, RankMemory, clamp};
 /// Longest string with its NUL.
 const STRING_BYTES: usize = layout::STRING_BYTES as usize;
 /// Most strings of any one call.
-const STRINGS: usize = 2;
+const STRINGS: usize = 3;
 /// Most descriptors of a poll whose copy is kept between calls.
 const POLL_KEPT: usize = 1024;
 /// uapi/asm-generic/fcntl.h

@@ -232,7 +232,8 @@ fn general(arg: Arg) -> K {
         | Arg::Ioctl
         | Arg::Fcntl
         | Arg::Semctl
-        | Arg::Sysfs => Pointer,
+        | Arg::Sysfs
+        | Arg::Keyctl => Pointer,
     }
 }
 

@@ -147,6 +147,7 @@ const LOCAL: &[(&str, Handler)] = local! {
     "prctl" => process::prctl,
     "personality" => process::personality,
     "rseq" => process::rseq,
+    "unshare" => process::unshare,
     "process_vm_readv" => process_vm::process_vm_readv,
     "process_vm_writev" => process_vm::process_vm_writev,
     "set_robust_list" => process::set_robust_list,

@@ -58,6 +58,7 @@ impl Scratch {
         let own = [
             self.strings[0].as_bytes(),
             self.strings[1].as_bytes(),
+            self.strings[2].as_bytes(),
             self.rlimit.as_bytes(),
             self.blocked.as_bytes(),
             self.mask_pair.as_bytes(),
