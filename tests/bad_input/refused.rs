@@ -31,7 +31,7 @@ const WAYS: &[(&str, &str, Option<&str>)] = &[
     (
         "probe",
         "1",
-        Some("asked for io_setup, perf_event_open, refused: kernel AIO"),
+        Some("asked for perf_event_open, userfaultfd, refused: performance counters"),
     ),
     ("probe", "0", None),
     (

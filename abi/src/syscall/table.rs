@@ -58,7 +58,6 @@ const fn gone(nr: u16, name: &'static str) -> Call {
 }
 
 // Reasons that several rows share.
-const NO_AIO: &str = "kernel AIO is not supported: use plain reads and writes";
 const NO_FANOTIFY: &str = "fanotify is not supported: use inotify";
 const NO_PKEYS: &str = "memory protection keys are not supported yet";
 const NO_PEEKING: &str = "access to another process's memory is not supported yet";
@@ -91,6 +90,7 @@ const POLLFD: u32 = 8; // struct pollfd (uapi/asm-generic/poll.h)
 const EPOLL_EVENT: u32 = 12; // struct epoll_event, packed on x86-64 (uapi/linux/eventpoll.h)
 const OFFSET: u32 = 8; // loff_t
 const SEMBUF: u32 = 6; // struct sembuf (uapi/linux/sem.h)
+const IO_EVENT: u32 = 32; // struct io_event (uapi/linux/aio_abi.h)
 const ITIMER: u32 = 32; // struct itimerval and struct itimerspec
 
 /// A descriptor set of select: a bit for each of argument 0.

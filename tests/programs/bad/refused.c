@@ -26,9 +26,8 @@ static void file(void)
 
 static void probe(void)
 {
-    unsigned long context = 0;
-    syscall(SYS_io_setup, 0, &context);
     syscall(SYS_perf_event_open, 0, 0, 0, 0, 0);
+    syscall(SYS_userfaultfd, 0);
 }
 
 static void directories(void) { syscall(SYS_fanotify_init, 0, 0); }

@@ -3,6 +3,7 @@
 //! The rows of `abi::syscall` say how a call is served; [`HANDLERS`] is made from them when the kernel is compiled, and it does not
 //! compile when a local row has no handler here or a handler no local row.
 
+mod aio;
 mod bounce;
 pub mod children;
 mod clone;
@@ -74,6 +75,12 @@ macro_rules! local {
 }
 
 const LOCAL: &[(&str, Handler)] = local! {
+    "io_setup" => aio::setup,
+    "io_destroy" => aio::destroy,
+    "io_submit" => aio::submit,
+    "io_cancel" => aio::cancel,
+    "io_getevents" => aio::getevents,
+    "io_pgetevents" => aio::pgetevents,
     "mmap" => memory::mmap,
     "mprotect" => memory::mprotect,
     "munmap" => memory::munmap,
