@@ -22,6 +22,11 @@ pub fn receive(thread: &'static Thread, set: SigSet) {
     leave_blocked(thread);
 }
 
+/// The signals that descriptors of the rank are for.
+pub fn received(rank: &Rank) -> SigSet {
+    rank.signals().process.left.received()
+}
+
 /// The thread blocks other signals than before.
 #[cold]
 #[inline(never)]
@@ -34,8 +39,7 @@ pub fn follow(thread: &'static Thread, before: SigSet, after: SigSet) {
 
 /// The thread is about to end: what it alone let in is left.
 pub fn thread_ends(thread: &'static Thread) {
-    let received = thread.rank().signals().process.left.received();
-    if !received.is_empty() {
+    if !received(thread.rank()).is_empty() {
         change_mask(thread, |own| own.set_blocked(SigSet(u64::MAX)));
     }
 }
@@ -117,7 +121,7 @@ fn publish(rank: &Rank, change: impl FnOnce(&mut Process)) {
 #[cold]
 pub fn take_back(thread: &'static Thread, set: SigSet) {
     let rank = thread.rank();
-    let set = set.and(rank.signals().process.left.received());
+    let set = set.and(received(rank));
     if set.is_empty() {
         return;
     }
@@ -128,10 +132,10 @@ pub fn take_back(thread: &'static Thread, set: SigSet) {
 
 /// Those that wait in Linux for the process, or for the thread.
 pub fn pending(thread: &'static Thread) -> SigSet {
-    let left = thread.rank().signals().process.left;
-    if left.received().is_empty() {
+    let received = received(thread.rank());
+    if received.is_empty() {
         return SigSet::EMPTY;
     }
     let pending = ship::host_op(thread, HostOp::LeftPending, []).unwrap_or(0);
-    SigSet(pending).and(left.received())
+    SigSet(pending).and(received)
 }

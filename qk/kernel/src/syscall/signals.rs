@@ -44,8 +44,7 @@ pub fn sigaction(call: &mut Call<'_>) -> SysResult {
         }
     };
     let signal = Signal::new(signo).ok_or(Errno::EINVAL)?;
-    let received = call.rank.signals().process.left.received();
-    let is_received = action.is_some() && received.contains(signal);
+    let is_received = action.is_some() && signal::left::received(call.rank).contains(signal);
     if is_received {
         signal::left::take_back(call.thread, SigSet::of(signal)); // it may be forgotten
     }
@@ -140,8 +139,11 @@ pub fn sigtimedwait(call: &mut Call<'_>) -> SysResult {
         0 => None,
         _ => Some(clock::deadline_after(timespec_ns(get_words(timeout)?)?)),
     };
+    let may_be_left = !wanted.and(signal::left::received(call.rank)).is_empty();
     let result = call.thread.awaiting(wanted, || {
-        signal::left::take_back(call.thread, wanted);
+        if may_be_left {
+            signal::left::take_back(call.thread, wanted);
+        }
         timer::set_sleep(call.thread, deadline);
         let result = call
             .thread
@@ -151,7 +153,9 @@ pub fn sigtimedwait(call: &mut Call<'_>) -> SysResult {
     });
     // Others of these that came meanwhile and are blocked again may be another's.
     signal::hand_over(call.thread, wanted);
-    signal::left::leave_blocked(call.thread);
+    if may_be_left {
+        signal::left::leave_blocked(call.thread);
+    }
     let mut info = result?;
     timer::taken(call.rank, &mut info);
     signal::publish_taken(call.rank);
