@@ -104,6 +104,8 @@ pub enum Arg {
     Semctl,
     /// The same of sysfs(2): the option.
     Sysfs,
+    /// What it is depends on the command of keyctl(2), the first argument.
+    Keyctl,
     /// A signal mask for the time of the call, its length in the argument with this index.
     Sigset(u8),
     /// pselect6's pair of pointer to such a mask and length.
@@ -220,7 +222,7 @@ impl Arg {
             Arg::Mem(dir, _) | Arg::Iovec(dir, _) | Arg::Msghdr(dir) => !matches!(dir, Dir::In),
             _ => matches!(
                 self,
-                Arg::Mmsghdr(..) | Arg::Ioctl | Arg::Fcntl | Arg::Semctl
+                Arg::Mmsghdr(..) | Arg::Ioctl | Arg::Fcntl | Arg::Semctl | Arg::Keyctl
             ),
         }
     }

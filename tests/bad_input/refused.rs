@@ -31,15 +31,13 @@ const WAYS: &[(&str, &str, Option<&str>)] = &[
     (
         "probe",
         "1",
-        Some("asked for io_setup, keyctl, refused: kernel AIO"),
+        Some("asked for perf_event_open, userfaultfd, refused: performance counters"),
     ),
     ("probe", "0", None),
     (
-        "signals",
+        "directories",
         "1",
-        Some(
-            "asked for signalfd4, refused: signals are taken on the node, not by its host: use sigwait",
-        ),
+        Some("asked for fanotify_init, refused: fanotify is not supported: use inotify"),
     ),
 ];
 

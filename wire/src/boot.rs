@@ -23,7 +23,7 @@ pub const LOG_COM1: &str = "com1";
 /// "MARGAYC" and a zero, little-endian.
 pub const MAGIC: u64 = 0x0043_5941_4752_414d;
 /// Version of everything in this crate; both sides must have the same.
-pub const VERSION: u64 = 7;
+pub const VERSION: u64 = 8;
 /// The ivshmem peer number of the node.
 pub const NODE_PEER: u16 = 0;
 /// The ivshmem peer number of the host.

@@ -10,7 +10,7 @@ use abi::syscall::MAX_CALLS;
 use crate::child::Child;
 use crate::children::Children;
 use crate::registers::Registers;
-use crate::signal::Mailbox;
+use crate::signal::{Mailbox, Outbox};
 use crate::word::{Text, Word};
 
 /// Values of [`FromHost::state`].
@@ -164,6 +164,8 @@ pub struct FromNode {
     pub mxcsr: Word,
     /// Real-time signals of the host that the program has taken, of all that were posted: see [`crate::signal::QUEUED`].
     pub signals_taken: Word,
+    /// Signals that wait in Linux (bit signo - 1): see [`RankArea::outbox`].
+    pub left: Word,
     /// Highest index that a thread ever had, plus one: how far the proxy looks. Up to date before that thread's first
     /// request; 0 is as good as 1.
     pub threads: Word,
@@ -196,6 +198,8 @@ pub struct RankArea {
     pub node: FromNode,
     /// Signals from the host.
     pub mailbox: Mailbox,
+    /// Signals of the node that are to wait in Linux.
+    pub outbox: Outbox,
     /// What the child that it forks begins with; written by the QK.
     pub child: Child,
     /// The children that it has had; written by the proxy.

@@ -1,4 +1,5 @@
-//! The signal mailbox: signals that the host has for a rank. Host to QK; one producer, one consumer.
+//! The signal mailbox: signals that the host has for a rank. Host to QK; one producer, one consumer. And the other way: those that
+//! are to wait in Linux, where a program's descriptors find them (signalfd(2)).
 
 use zerocopy::{FromBytes, KnownLayout};
 
@@ -97,9 +98,94 @@ impl Mailbox {
     }
 }
 
+/// Signals that always wait on the node, a bit each (signo - 1), whatever descriptors a program makes for them: SIGKILL, SIGSTOP;
+/// SIGSTKFLT, by which proxies interrupt calls; SIGCONT, SIGTTIN, SIGTTOU and SIGURG, of which they have to know.
+pub const NEVER_LEFT: u64 = 1 << 8 | 1 << 15 | 1 << 17 | 1 << 18 | 1 << 20 | 1 << 21 | 1 << 22;
+
+/// A signal that is to wait in Linux.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Left {
+    /// With what siginfo says: the words of its union may be those of any code.
+    pub signal: Signal,
+    /// The thread that it is for; 0: the process.
+    pub tid: u32,
+}
+
+/// A shared one; see [`Left`].
+#[derive(FromBytes, KnownLayout, Default, Debug)]
+#[repr(C)]
+pub struct LeftEntry {
+    signal: Entry,
+    tid: Word,
+}
+
+impl ring::Entry for LeftEntry {
+    type Record = Left;
+
+    fn put(&self, left: &Left) {
+        self.signal.put(&left.signal);
+        self.tid.put(left.tid.into());
+    }
+
+    fn get(&self) -> Left {
+        Left {
+            signal: self.signal.get(),
+            tid: self.tid.peek() as u32,
+        }
+    }
+}
+
+/// Signals that are to wait in Linux, in shared memory: QK to host.
+#[derive(FromBytes, KnownLayout, Default, Debug)]
+#[repr(transparent)]
+pub struct Outbox(Ring<LeftEntry, CAPACITY>);
+
+impl Outbox {
+    /// Leaves a signal (QK only); `false` when there is no room. Ring the proxy afterwards.
+    #[must_use]
+    pub fn leave(&self, left: &Left) -> bool {
+        self.0.append(left)
+    }
+
+    /// Whether there is none to take.
+    #[inline]
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Takes the next one (host only). What is no signal, or always waits on the node, is dropped, as many as fit in one go.
+    pub fn take(&self) -> Option<Left> {
+        for _ in 0..CAPACITY {
+            let left = self.0.take()?;
+            let signo = left.signal.signo;
+            if (1..=abi::ident::NSIG).contains(&signo) && NEVER_LEFT >> (signo - 1) & 1 == 0 {
+                return Some(left);
+            }
+        }
+        None
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_left_arrives_but_what_always_waits_on_the_node() {
+        let outbox = Outbox::default();
+        let left = |signo| Left {
+            signal: Signal {
+                signo,
+                ..Signal::default()
+            },
+            tid: 7,
+        };
+        for signo in [0, 9, 16, 65, 10] {
+            assert!(outbox.leave(&left(signo)));
+        }
+        assert_eq!((outbox.take(), outbox.take()), (Some(left(10)), None));
+    }
 
     #[test]
     fn a_signal_arrives_with_all_that_is_said_of_its_sender() {

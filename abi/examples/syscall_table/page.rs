@@ -23,9 +23,28 @@ const LEGEND: &str = "
 
 Arguments: `fd` and `dirfd` descriptors, checked to be the rank's; `path` and `string` end with a NUL; `int` and `hex` are passed as they are;
 `in`, `out` and `inout` point to memory that the call reads, writes or both, with its length in bytes (`#3`: what the third argument
-says, `*#3`: what the number behind it says); `iovec` and `msghdr` are followed to what they name; `request` is what the argument before says (ioctl, fcntl, semctl, sysfs); `sigset` is a mask for the time of the call.
+says, `*#3`: what the number behind it says); `iovec` and `msghdr` are followed to what they name; `request` is what the argument before says, or the first (ioctl, fcntl, semctl, sysfs, keyctl); `sigset` is a mask for the time of the call.
 *Restarts*: a handler with SA_RESTART does not end it.
 
+";
+
+const OTHERWISE: &str = "
+## Served, but not as on Linux
+
+What a call that is served does not do, and why. Most of it belongs to other chapters (children.md, shared-memory.md, signals.md, trust.md); this is
+what programs that test Linux itself have run into.
+
+| call | where | what differs, and why |
+|---|---|---|
+| open of /proc/self/maps | rank | no lines for what is mapped without access: the proxy, which makes the file, does not learn of it |
+| open of /proc/self/maps | child | names no file but what it maps itself, and no vDSO, until it calls exec: its memory is a copy, in pages that have no file |
+| mlockall | child | counts all of the main thread's stack as mapped, as it is on the rank: ENOMEM where RLIMIT_MEMLOCK is smaller |
+| shmdt, shmctl | child | an attachment that it has inherited is frames of the node to Linux, no segment: shmdt is EINVAL, and shm_nattch does not count it |
+| shmat | child | attaches Linux's own memory of the segment, which has what was written back last, not what ranks store |
+| io_submit | rank | returns when what it has submitted is done; IOCB_CMD_POLL is EINVAL: data is moved by the calls that requests stand for |
+| signalfd4 | rank | never reads SIGCONT, SIGTTIN, SIGTTOU, SIGURG, SIGSTKFLT: the proxy has to know of them (docs/adr/0050) |
+| keyctl | rank | EOPNOTSUPP for commands with structures, which would have to be followed, and for the parent's session, which is yod's |
+| unshare | rank | EPERM for namespaces and CLONE_SYSVSEM, and with several threads for all: the threads of the proxy share what it has |
 ";
 
 /// The whole page.
@@ -47,6 +66,7 @@ pub fn page() -> String {
         let (served, what) = (served(call), what(call));
         let _ = writeln!(page, "| {} | {} | {served} | {what} |", call.nr, call.name);
     }
+    page.push_str(OTHERWISE);
     page
 }
 
@@ -83,7 +103,7 @@ fn argument(arg: Arg) -> String {
         Arg::Iovec(way, count) => format!("{} iovec(#{})", direction(way), count + 1),
         Arg::Msghdr(way) => format!("{} msghdr", direction(way)),
         Arg::Mmsghdr(way, count) => format!("{} mmsghdr(#{})", direction(way), count + 1),
-        Arg::Ioctl | Arg::Fcntl | Arg::Semctl | Arg::Sysfs => "request".into(),
+        Arg::Ioctl | Arg::Fcntl | Arg::Semctl | Arg::Sysfs | Arg::Keyctl => "request".into(),
         Arg::Sigset(len) => format!("sigset(#{})", len + 1),
         Arg::SigsetPair => "sigset and length".into(),
     }

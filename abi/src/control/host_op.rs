@@ -82,6 +82,11 @@ pub enum HostOp {
     /// wait_with_children(addr, expected, bits, left_ns) -> 0: waits for a futex in such memory, as FUTEX_WAIT_BITSET, for at most so
     /// long; u64::MAX: for ever. As futex(2): EAGAIN, ETIMEDOUT, EINTR.
     WaitWithChildren = 41,
+    /// leave_signals() -> 0: which signals wait in Linux has changed (`wire::rank::FromNode::left`), or some are to wait there. Those
+    /// that have come meanwhile and do not are posted.
+    LeaveSignals = 42,
+    /// left_pending() -> those that wait there for the process or the calling thread (bit signo - 1).
+    LeftPending = 43,
 }
 
 impl HostOp {
@@ -116,6 +121,8 @@ impl HostOp {
             31 => Some(HostOp::LoadText),
             40 => Some(HostOp::WakeChildren),
             41 => Some(HostOp::WaitWithChildren),
+            42 => Some(HostOp::LeaveSignals),
+            43 => Some(HostOp::LeftPending),
             _ => None,
         }
     }

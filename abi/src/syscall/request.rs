@@ -73,6 +73,23 @@ pub const fn sysfs(option: u64) -> Operand {
     }
 }
 
+/// Argument `i` of keyctl(2), whose first is the command, an int (uapi/linux/keyctl.h). Commands with structures (KEYCTL_INSTANTIATE_IOV,
+/// DH_COMPUTE, those of public keys, WATCH_KEY) do not exist, nor does KEYCTL_SESSION_TO_PARENT, whose parent is yod.
+#[inline(never)]
+#[must_use]
+pub fn keyctl(i: usize, args: &[u64; 6]) -> Operand {
+    let counted = |dir, by: u8| Operand::Flat(dir, Size::Counted(args[usize::from(by)], by));
+    match (args[0] as u32, i) {
+        (1, 1) | (10 | 29, 2..=3) => Operand::String, // JOIN_SESSION_KEYRING; SEARCH, RESTRICT_KEYRING
+        (2 | 12, 2) => counted(In, 3),                // UPDATE, INSTANTIATE
+        (6 | 11 | 17, 2) => counted(Out, 3),          // DESCRIBE, READ, GET_SECURITY
+        (31, 1) => counted(Out, 2),                   // CAPABILITIES
+        // GET_KEYRING_ID to ASSUME_AUTHORITY, REJECT, INVALIDATE, GET_PERSISTENT, MOVE
+        (0..=17 | 19 | 21..=22 | 29..=31, _) => Operand::Number,
+        _ => Operand::Unknown,
+    }
+}
+
 /// Whether a call arranges that a descriptor signals a process later, of itself: F_SETFL with O_ASYNC, F_SETOWN, F_SETSIG, F_SETOWN_EX,
 /// F_SETLEASE and F_NOTIFY of fcntl(2), FIOASYNC and its kin of ioctl(2), mq_notify(3).
 #[must_use]
@@ -146,7 +163,7 @@ const fn socket(request: u32) -> Operand {
 
 /// uapi/linux/fs.h, uapi/linux/random.h. Flags and versions of files are ints, whatever the request's number says.
 const fn file(request: u32) -> Operand {
-    use Operand::Fd;
+    use Operand::{Fd, Number};
     match request {
         1 => flat(InOut, 4),         // FIBMAP
         2 => flat(Out, 4),           // FIGETBSZ
@@ -158,6 +175,9 @@ const fn file(request: u32) -> Operand {
         0x8008_7601 => flat(Out, 4), // FS_IOC_GETVERSION
         0x4004_9409 => Fd,           // FICLONE
         0x8004_5200 => flat(Out, 4), // RNDGETENTCNT
+        0xb701..=0xb703 => Number, // NS_GET_USERNS, NS_GET_PARENT, NS_GET_NSTYPE (uapi/linux/nsfs.h)
+        0xb704 => flat(Out, 4),    // NS_GET_OWNER_UID
+        0x8008_b705 => flat(Out, 8), // NS_GET_MNTNS_ID
         _ => Operand::Unknown,
     }
 }
@@ -190,6 +210,19 @@ mod tests {
             (NO_SUCH_REQUEST, Operand::Unknown),
         ] {
             assert_eq!(fcntl(command), meaning, "fcntl {command}");
+        }
+    }
+
+    #[test]
+    fn keys_are_read_where_the_command_says() {
+        let of = |command, i| keyctl(i, &[command, 1, 2, 30, 4, 5]);
+        let long = |dir, len, by| Operand::Flat(dir, Size::Counted(len, by));
+        assert_eq!(of(1, 1), Operand::String); // KEYCTL_JOIN_SESSION_KEYRING
+        assert_eq!((of(2, 1), of(2, 2)), (Operand::Number, long(In, 30, 3))); // KEYCTL_UPDATE
+        assert_eq!((of(11, 2), of(11, 3)), (long(Out, 30, 3), Operand::Number)); // KEYCTL_READ
+        assert_eq!(of(31, 1), long(Out, 2, 2)); // KEYCTL_CAPABILITIES
+        for structures in [18, 20, 23, 24, 28, 32, NO_SUCH_REQUEST] {
+            assert_eq!(of(structures, 1), Operand::Unknown);
         }
     }
 }

@@ -15,8 +15,8 @@ mod n200;
 mod n300;
 
 use super::Arg::{
-    DirFd, Fcntl, Fd, Hex, Int, Ioctl, Iovec, Mem, Millis, Mmsghdr, Msghdr, Path, Semctl, Sigset,
-    SigsetPair, Str, Sysfs,
+    DirFd, Fcntl, Fd, Hex, Int, Ioctl, Iovec, Keyctl, Mem, Millis, Mmsghdr, Msghdr, Path, Semctl,
+    Sigset, SigsetPair, Str, Sysfs,
 };
 use super::Dir::{In, InOut, Out};
 use super::Len::{Arg as Len, AtPtr, Bits, Bytes, Plus, Times};
@@ -58,10 +58,7 @@ const fn gone(nr: u16, name: &'static str) -> Call {
 }
 
 // Reasons that several rows share.
-const NO_AIO: &str = "kernel AIO is not supported: use plain reads and writes";
-const NO_SIGNALFD: &str = "signals are taken on the node, not by its host: use sigwait";
 const NO_FANOTIFY: &str = "fanotify is not supported: use inotify";
-const NO_KEYS: &str = "key rings are not supported";
 const NO_PKEYS: &str = "memory protection keys are not supported yet";
 const NO_PEEKING: &str = "access to another process's memory is not supported yet";
 const NO_LANDLOCK: &str = "Landlock is not supported";
@@ -93,6 +90,7 @@ const POLLFD: u32 = 8; // struct pollfd (uapi/asm-generic/poll.h)
 const EPOLL_EVENT: u32 = 12; // struct epoll_event, packed on x86-64 (uapi/linux/eventpoll.h)
 const OFFSET: u32 = 8; // loff_t
 const SEMBUF: u32 = 6; // struct sembuf (uapi/linux/sem.h)
+const IO_EVENT: u32 = 32; // struct io_event (uapi/linux/aio_abi.h)
 const ITIMER: u32 = 32; // struct itimerval and struct itimerspec
 
 /// A descriptor set of select: a bit for each of argument 0.

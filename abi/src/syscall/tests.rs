@@ -84,9 +84,13 @@ fn lengths_point_at_arguments_that_are_lengths() {
 fn requests_follow_the_argument_that_explains_them() {
     for call in ALL {
         for (i, arg) in call.args.iter().enumerate() {
-            if matches!(arg, Arg::Ioctl | Arg::Fcntl | Arg::Semctl | Arg::Sysfs) {
-                assert!(i > 0 && matches!(call.args[i - 1], Arg::Int | Arg::Hex));
-            }
+            let explains = match arg {
+                Arg::Ioctl | Arg::Fcntl | Arg::Semctl | Arg::Sysfs => i.checked_sub(1),
+                Arg::Keyctl => (i > 0).then_some(0),
+                _ => continue,
+            };
+            let explains = explains.map(|i| call.args[i]);
+            assert!(matches!(explains, Some(Arg::Int | Arg::Hex)));
         }
     }
 }

@@ -171,6 +171,8 @@ fn takes_lowest(number: i64, args: &[u64; 6]) -> bool {
             | libc::SYS_eventfd
             | libc::SYS_eventfd2
             | libc::SYS_timerfd_create
+            | libc::SYS_signalfd
+            | libc::SYS_signalfd4
             | libc::SYS_inotify_init
             | libc::SYS_inotify_init1
             | libc::SYS_memfd_create

@@ -17,6 +17,7 @@ use crate::end;
 use crate::errno::linux;
 use crate::exec;
 use crate::fds;
+use crate::left;
 use crate::memory::{RankMemory, move_all};
 use crate::objects::File;
 use crate::rank::Rank;
@@ -79,6 +80,11 @@ pub fn carry_out(rank: &'static Rank, index: usize, request: &Request) -> Result
         Some(HostOp::WaitWithChildren) => {
             cancel::interruptible(rank, index, request.seq, || child::wait_beside(rank, args))
         }
+        Some(HostOp::LeaveSignals) => {
+            left::follow(rank);
+            Ok(0)
+        }
+        Some(HostOp::LeftPending) => Ok(signals::pending() as i64),
         Some(HostOp::HoldFile) => hold_file(rank, index, args),
         Some(HostOp::LoadObject) => object(args, |file| {
             rank.objects().load(file, args[2], args[3], args[4])

@@ -28,6 +28,7 @@ mod heritage;
 mod host_op;
 mod io_priority;
 mod kick;
+mod left;
 mod memory;
 mod objects;
 mod posted;

@@ -84,8 +84,6 @@ fn filter() -> Option<BpfProgram> {
     let of_files = SeccompCondition::new(0, SeccompCmpArgLen::Qword, SeccompCmpOp::Eq, files);
     let rule = SeccompRule::new(vec![of_files.ok()?]).ok()?;
     rules.insert(libc::SYS_unshare, vec![rule]);
-    // What the watcher receives changes with the program.
-    rules.insert(libc::SYS_signalfd4, Vec::new());
     // How Linux goes on with a call that a stop has interrupted.
     rules.insert(libc::SYS_restart_syscall, Vec::new());
     let refused = SeccompAction::Errno(libc::ENOSYS as u32);

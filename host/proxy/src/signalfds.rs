@@ -88,9 +88,10 @@ impl Signalfds {
         })
     }
 
-    /// Changes which standard signals are received.
+    /// Changes which signals are received.
     pub fn receive(&self, set: u64) {
         let _ = signalfd4(self.standard.as_raw_fd(), set & !REAL_TIME);
+        let _ = signalfd4(self.real_time.as_raw_fd(), set & REAL_TIME);
     }
 
     /// Readable when a signal has come.

@@ -193,6 +193,41 @@ fn dequeue(signo: i32) -> Option<libc::siginfo_t> {
     (ret > 0).then_some(info)
 }
 
+/// What waits for the process and the calling thread, which blocks it.
+pub fn pending() -> u64 {
+    let mut pending = 0u64;
+    let args = [&raw mut pending as u64, SIGSET_BYTES, 0, 0, 0, 0];
+    // SAFETY: 1. Linux writes a u64.
+    unsafe { stub::syscall(libc::SYS_rt_sigpending as u64, &args) };
+    pending
+}
+
+/// Sends this process, or a thread of it, a signal with all that siginfo_t says: number, code, the union's first two words.
+pub fn queue(pid: u32, tid: Option<u32>, signo: i32, code: i32, fields: [u64; 2]) {
+    let head = [signo as u32 as u64, code as u32 as u64];
+    let mut info = [0u64; 16];
+    info[..2].copy_from_slice(&head);
+    info[2..4].copy_from_slice(&fields);
+    let (pid, signo, info) = (u64::from(pid), signo as u64, info.as_ptr() as u64);
+    let (number, args) = match tid {
+        None => (libc::SYS_rt_sigqueueinfo, [pid, signo, info, 0, 0, 0]),
+        Some(tid) => (
+            libc::SYS_rt_tgsigqueueinfo,
+            [pid, tid.into(), signo, info, 0, 0],
+        ),
+    };
+    // SAFETY: 1. Linux reads a siginfo_t, 128 bytes.
+    let queued = unsafe { stub::syscall(number as u64, &args) };
+    if queued == 0 {
+        return;
+    }
+    // Only a process's first thread may say who has sent it (Linux: do_rt_sigqueueinfo).
+    match tid {
+        Some(tid) => send_to_thread(pid as u32, tid, signo as i32),
+        None => send_to_self(signo as i32),
+    }
+}
+
 /// Ends the process by a signal's default action; by exit code 128 + signo when it has none that ends it.
 pub fn die(signo: i32) -> ! {
     set_disposition(signo, false);

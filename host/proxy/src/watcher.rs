@@ -17,6 +17,7 @@ use wire::signal::Signal;
 use crate::debug::late;
 use crate::doorbell;
 use crate::end;
+use crate::left;
 use crate::posted::Posted;
 use crate::rank::Rank;
 use crate::signalfds::Signalfds;
@@ -66,6 +67,7 @@ impl Watcher {
         loop {
             end::if_over(rank);
             rank.wake_workers();
+            left::take(rank);
             let kicked = rank.kick_calls();
             let waiting = pass_on_signals(rank);
             let timeout = if kicked {

@@ -28,6 +28,7 @@ use crate::doorbell;
 use crate::end;
 use crate::heritage;
 use crate::host_op;
+use crate::left;
 use crate::rank::Rank;
 use crate::signals;
 use crate::terminal;
@@ -44,6 +45,7 @@ pub fn run((rank, doorbell_set): (&'static Rank, OwnedFd)) -> ! {
         doorbell::wait(&doorbell_set);
         // It may be for any worker.
         rank.wake_workers();
+        left::take(rank);
         if rank.has_calls_to_kick() {
             rank.wake_watcher();
         }

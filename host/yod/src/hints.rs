@@ -135,7 +135,13 @@ mod tests {
             refusals.shared_maps.put(1);
             note(
                 refusals,
-                &["keyctl", "io_setup", "io_submit", "io_destroy", "add_key"],
+                &[
+                    "bpf",
+                    "fanotify_init",
+                    "fanotify_mark",
+                    "perf_event_open",
+                    "userfaultfd",
+                ],
             );
         });
         assert_eq!(
@@ -144,7 +150,9 @@ mod tests {
         );
         assert!(lines[1].contains("MAP_SHARED") && lines[1].contains("16M"));
         assert!(
-            lines[2].starts_with("io_setup, io_destroy, io_submit and 2 more, refused: kernel AIO"),
+            lines[2].starts_with(
+                "perf_event_open, fanotify_init, fanotify_mark and 2 more, refused: performance"
+            ),
             "{lines:?}"
         );
         assert!(texts(|_| ()).is_empty());

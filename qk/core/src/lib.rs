@@ -32,6 +32,7 @@ extern crate std;
 /// kernel's preemption point. Loops of this crate whose length is a program's choice call it in every turn.
 pub type Point = fn(u32);
 
+pub mod aio;
 pub mod aspace;
 pub mod bits;
 pub mod frames;

@@ -54,6 +54,8 @@ fn forget_program(thread: &'static Thread) -> Result<(), Errno> {
     rank.attributes().set_dumpable(true);
     rank.attributes().register_barriers(false);
     rank.xpmem().program_ends();
+    let contexts = rank.aio().take_all();
+    drop(contexts);
     rank.host().program_ends();
     rank.with_aspace(|aspace| shared::complete(thread, aspace, Aspace::clear))?;
     // With it the proxy lets go of all memory.

@@ -46,6 +46,9 @@ pub fn leave_ending(thread: &'static Thread, frame: &UserFrame, nr: Option<u64>)
 fn leave(thread: &'static Thread) -> ! {
     let rank = thread.rank();
     timer::set_sleep(thread, None);
+    if !rank.ending().is_decided() {
+        signal::left::thread_ends(thread);
+    }
     // Other ranks may wait for its locks.
     if rank.memory().maps_objects() && !thread.program().has_begun_end() {
         futex::thread_ends(thread);

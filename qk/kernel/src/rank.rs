@@ -31,6 +31,7 @@ use abi::ident::RLIM_NLIMITS;
 use abi::rlimit;
 use alloc::boxed::Box;
 use hal::sync::{Mutex, MutexGuard, Once, class};
+use qk_core::aio::Contexts;
 use qk_core::sched::{AtomicCoreSet, CoreSet};
 use qk_core::signals::SigSet;
 use wire::boot::Config;
@@ -89,6 +90,8 @@ pub struct Rank {
     turns: Turns,
     /// What it offers to attach, and may attach.
     xpmem: Xpmem<&'static Rank>,
+    /// Its contexts of kernel AIO.
+    aio: Mutex<Contexts, class::Aio>,
 }
 
 static RANKS: Once<Box<[Rank]>> = Once::new();
@@ -120,6 +123,7 @@ pub fn init(config: &Config) {
         stops: Stops::default(),
         turns: Turns::new(),
         xpmem: Xpmem::new(),
+        aio: Mutex::new(Contexts::default()),
     });
     // BOUND: before the first program.
     assert!(RANKS.set(ranks.collect()).is_ok(), "ranks made twice");
@@ -247,6 +251,11 @@ impl Rank {
     #[inline]
     pub fn signals(&self) -> MutexGuard<'_, Signals, class::RankSignals> {
         self.signals.lock()
+    }
+
+    /// Its contexts of kernel AIO.
+    pub fn aio(&self) -> MutexGuard<'_, Contexts, class::Aio> {
+        self.aio.lock()
     }
 
     /// Held while signals are taken from the host's mailbox and become pending.

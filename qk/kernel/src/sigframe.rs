@@ -152,7 +152,7 @@ fn load(f: &mut UserFrame, words: &[u64; MASK - CONTEXT], uc_flags: u64) {
 ///
 /// # Errors
 /// EFAULT when the frame or its FPU state cannot be taken: the caller forces SIGSEGV.
-pub fn pop(this: &Thread, frame: &mut UserFrame) -> Result<(), Errno> {
+pub fn pop(this: &'static Thread, frame: &mut UserFrame) -> Result<(), Errno> {
     // The handler's `ret` took the first word.
     let at = frame.rsp.wrapping_sub(8);
     let mut head = MaybeUninit::<[u64; HEAD_WORDS]>::uninit();

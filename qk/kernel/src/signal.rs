@@ -5,6 +5,7 @@
 
 pub mod claims;
 mod host;
+pub mod left;
 pub mod state;
 mod takers;
 
@@ -62,10 +63,10 @@ fn recalculate(thread: &Thread) -> bool {
 /// what it blocks now and did not before is others' to look at, for it may have been announced. Returns the mask before, and what
 /// `change` did.
 pub fn change_mask<R>(
-    thread: &Thread,
+    thread: &'static Thread,
     change: impl FnOnce(&mut signals::Thread) -> R,
 ) -> (SigSet, R) {
-    let (before, after, changed) = {
+    let (before, after, received, changed) = {
         let process = &thread.rank().signals().process;
         let own = &mut thread.signals().thread;
         let before = own.blocked();
@@ -75,9 +76,12 @@ pub fn change_mask<R>(
         if wanted {
             thread.pending().note_own_work();
         }
-        (before, own.blocked(), changed)
+        (before, own.blocked(), process.left.received(), changed)
     };
     hand_over(thread, after.without(before));
+    if !received.is_empty() {
+        left::follow(thread, before, after);
+    }
     (before, changed)
 }
 
@@ -107,6 +111,7 @@ pub fn send_from(
     let sent = add(rank, to, info)?;
     forgotten(rank, sent.cancelled);
     match to {
+        _ if sent.left => left::settle(sender),
         _ if !sent.pending => {}
         None if rank.threads().live() == 1 => sender.pending().note_signal(),
         None => notify_one(rank, signal),
@@ -139,7 +144,9 @@ pub fn add(rank: &Rank, to: Option<&Thread>, info: SigInfo) -> Result<Sent, Errn
         }
         Some(thread) => process.send(Target::Thread(&mut thread.signals().thread), info)?,
     };
-    if process.is_fatal(info.signal) {
+    if sent.left {
+        left::leave(rank, process, to, info);
+    } else if process.is_fatal(info.signal) {
         decide(rank, process, to, info.signal);
     }
     Ok(sent)

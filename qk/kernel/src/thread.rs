@@ -184,6 +184,12 @@ impl Thread {
         awaits.contains(signal) || !self.signals.lock().thread.blocked().contains(signal)
     }
 
+    /// The signals that it would act on now: see [`Self::takes`].
+    pub fn lets_in(&self) -> SigSet {
+        let awaits = SigSet(self.awaits.load(Ordering::SeqCst));
+        SigSet(!self.signals.lock().thread.blocked().0).union(awaits)
+    }
+
     /// Runs `wait` as the thread waits for the signals `set`, blocked or not (sigtimedwait(2)).
     pub fn awaiting<R>(&self, set: SigSet, wait: impl FnOnce() -> R) -> R {
         self.awaits.store(set.0, Ordering::SeqCst);

@@ -3,9 +3,7 @@
 #include "../common/check.h"
 #include <fcntl.h>
 #include <sched.h>
-#include <signal.h>
 #include <sys/mman.h>
-#include <sys/signalfd.h>
 #include <sys/syscall.h>
 
 // A process that shares its parent's memory, which a child on Linux cannot.
@@ -28,22 +26,16 @@ static void file(void)
 
 static void probe(void)
 {
-    unsigned long context = 0;
-    syscall(SYS_io_setup, 0, &context);
-    syscall(SYS_keyctl, 0, 0, 0);
+    syscall(SYS_perf_event_open, 0, 0, 0, 0, 0);
+    syscall(SYS_userfaultfd, 0);
 }
 
-static void signals(void)
-{
-    sigset_t set;
-    sigemptyset(&set);
-    signalfd(-1, &set, SFD_CLOEXEC);
-}
+static void directories(void) { syscall(SYS_fanotify_init, 0, 0); }
 
 static const struct {
     const char *name;
     void (*act)(void);
-} ways[] = {{"process", process}, {"memory", memory}, {"file", file}, {"probe", probe}, {"signals", signals}};
+} ways[] = {{"process", process}, {"memory", memory}, {"file", file}, {"probe", probe}, {"directories", directories}};
 
 int main(int argc, char **argv)
 {

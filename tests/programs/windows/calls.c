@@ -2,10 +2,12 @@
 #include "windows.h"
 
 #include <fcntl.h>
+#include <linux/aio_abi.h>
 #include <sched.h>
 #include <sys/ipc.h>
 #include <sys/msg.h>
 #include <sys/sem.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
@@ -187,6 +189,53 @@ static void system_v(void)
     semctl(set, 0, IPC_RMID);
 }
 
+// Keys, a descriptor for signals, kernel AIO.
+static void by_number(void)
+{
+    enum { PROCESS_RING = -2, READ = 11 };
+    strcpy(there, "user");
+    strcpy(there + 100, "margay:window");
+    memcpy(there + 200, "value", 5);
+    long key = syscall(SYS_add_key, there, there + 100, there + 200, 5, PROCESS_RING);
+    check(key > 0, "add_key");
+    check(syscall(SYS_keyctl, READ, key, there + 300, 64) == 5 && memcmp(there + 300, "value", 5) == 0, "keyctl reads to there");
+    check_fails(syscall(SYS_keyctl, READ, key, not_writable, 64), EFAULT, "and not to read-only memory");
+    check_fails(syscall(SYS_add_key, before_edge, there + 100, there + 200, 5, PROCESS_RING), EFAULT, "a kind without an end");
+
+    sigset_t *set = (sigset_t *)(there + 400), old;
+    sigemptyset(set);
+    sigaddset(set, SIGUSR1);
+    need(sigprocmask(SIG_BLOCK, set, &old) == 0, "sigprocmask");
+    int fd = signalfd(-1, set, 0);
+    struct signalfd_siginfo *info = (struct signalfd_siginfo *)(there + 1024);
+    raise(SIGUSR1);
+    check(fd >= 0 && read(fd, info, sizeof *info) == sizeof *info && info->ssi_signo == SIGUSR1, "signalfd, and what it reads");
+    check_fails(signalfd(-1, (sigset_t *)(before_edge - 3), 0), EFAULT, "a set that is half beyond a mapping");
+    close(fd);
+    sigprocmask(SIG_SETMASK, &old, NULL);
+
+    aio_context_t *context = (aio_context_t *)there;
+    struct iocb **list = (struct iocb **)(there + 8), *one = (struct iocb *)(there + 1024);
+    struct io_event *event = (struct io_event *)(there + 2048);
+    *context = 0;
+    fd = open("aio", O_RDWR | O_CREAT | O_TRUNC, 0600);
+    memset(one, 0, sizeof *one);
+    one->aio_lio_opcode = IOCB_CMD_PWRITE;
+    one->aio_fildes = (unsigned)fd;
+    one->aio_buf = (uintptr_t)there + 200;
+    one->aio_nbytes = 5;
+    *list = one;
+    check(syscall(SYS_io_setup, 4, context) == 0, "io_setup");
+    check(syscall(SYS_io_submit, *context, 1, list) == 1, "io_submit, with all of it there");
+    check(syscall(SYS_io_getevents, *context, 1, 1, event, NULL) == 1 && event->res == 5 && event->obj == (uintptr_t)one, "io_getevents");
+    char back[5];
+    check(pread(fd, back, 5, 0) == 5 && memcmp(back, "value", 5) == 0, "the file has it");
+    check_fails(syscall(SYS_io_setup, 4, not_writable), EFAULT, "io_setup in read-only memory");
+    syscall(SYS_io_destroy, *context);
+    close(fd);
+    unlink("aio");
+}
+
 static ssize_t get(pid_t who, struct iovec *l, int locals, struct iovec *r, int remotes, int flags)
 {
     return syscall(SYS_process_vm_readv, who, l, locals, r, remotes, flags);
@@ -295,6 +344,7 @@ int main(void)
         large_buffers();
         messages();
         system_v();
+        by_number();
         process_vm();
         own_memory_only();
     }

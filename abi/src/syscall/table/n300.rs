@@ -39,7 +39,8 @@ pub(super) const ROWS: &[Call] = &[
     refuse(331, "pkey_free", Errno::ENOSYS, NO_PKEYS),
     // struct statx (uapi/linux/stat.h)
     ship(332, "statx", &[DirFd, Path, Hex, Hex, Mem(Out, Bytes(256))]),
-    refuse(333, "io_pgetevents", Errno::ENOSYS, NO_AIO),
+    // The last argument leads to a mask, and its length.
+    local(333, "io_pgetevents", &[Hex, Int, Int, Mem(Out, Times(2, IO_EVENT)), Mem(In, Bytes(TIMESPEC)), Mem(In, Bytes(16))]).blocks(),
     local(334, "rseq", &[Hex, Int, Hex, Hex]),
     refuse(335, "uretprobe", Errno::ENOSYS, OF_PROBES),
     refuse(336, "uprobe", Errno::ENOSYS, OF_PROBES),

@@ -22,7 +22,7 @@ use crate::memory::{GUARD_ADDR, RankMemory, clamp};
 /// Longest string with its NUL.
 const STRING_BYTES: usize = layout::STRING_BYTES as usize;
 /// Most strings of any one call.
-const STRINGS: usize = 2;
+const STRINGS: usize = 3;
 /// Most descriptors of a poll whose copy is kept between calls.
 const POLL_KEPT: usize = 1024;
 /// uapi/asm-generic/fcntl.h
@@ -51,6 +51,8 @@ pub struct Scratch {
     capabilities: own::Capabilities,
     /// struct sigevent.
     event: [u64; 8],
+    /// What a descriptor is to receive.
+    received: u64,
     /// Who is to get signals of a descriptor: struct f_owner_ex, or one int in place of its number.
     owner: [i32; 2],
     owner_of: Option<Target>,
@@ -71,6 +73,7 @@ impl Scratch {
             groups: Vec::new(),
             capabilities: own::Capabilities::default(),
             event: [0; 8],
+            received: 0,
             owner: [F_OWNER_PID, 0],
             owner_of: None,
         })
@@ -252,6 +255,9 @@ fn by_number(
         }
         libc::SYS_setrlimit => own::limit(args, first_own_fd, memory, &mut scratch.rlimit)?,
         libc::SYS_kcmp => own::compare(args, first_own_fd)?,
+        libc::SYS_signalfd | libc::SYS_signalfd4 => {
+            own::received(args, memory, &mut scratch.received);
+        }
         libc::SYS_mq_notify => own::notification(args, first_own_fd, memory, &mut scratch.event),
         libc::SYS_capset => own::capabilities(args, memory, &mut scratch.capabilities)?,
         libc::SYS_setgroups => own::groups(args, memory, &mut scratch.groups)?,

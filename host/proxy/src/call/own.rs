@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use abi::Errno;
 use rustix::process::{Resource, getrlimit};
+use wire::signal::NEVER_LEFT;
 use zerocopy::IntoBytes;
 
 use crate::fds;
@@ -217,6 +218,14 @@ pub fn compare(args: &mut [u64; 6], first_own_fd: u32) -> Result<(), Errno> {
         }
         EPOLL_TFD => Err(Errno::EOPNOTSUPP),
         _ => Ok(()),
+    }
+}
+
+/// signalfd: gives Linux `copy`, without the signals that always wait on the node.
+pub fn received(args: &mut [u64; 6], memory: &impl RankMemory, copy: &mut u64) {
+    if memory.read(args[1], copy.as_mut_bytes()).is_ok() {
+        *copy &= !NEVER_LEFT;
+        args[1] = &raw const *copy as u64;
     }
 }
 

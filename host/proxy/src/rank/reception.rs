@@ -2,8 +2,9 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use wire::signal::Signal;
+use wire::signal::{NEVER_LEFT, Signal};
 
 use super::stops::Stops;
 use crate::signalfds::Signalfds;
@@ -19,6 +20,8 @@ pub struct Reception {
     blocked: u64,
     signalfds: Signalfds,
     takers: Mutex<Takers>,
+    /// Signals that are left to descriptors of the rank; changed with `takers` locked.
+    left: AtomicU64,
     stops: Stops,
     watcher_doorbell: OwnedFd,
 }
@@ -36,6 +39,7 @@ impl Reception {
             blocked,
             signalfds,
             takers: Mutex::default(),
+            left: AtomicU64::new(0),
             stops: Stops::default(),
             watcher_doorbell,
         }
@@ -71,10 +75,22 @@ impl Reception {
     pub fn block(&self, before: u64, after: u64) {
         let mut takers = lock(&self.takers);
         takers.change(before, after);
-        let received = takers.received(self.blocked);
         signals::mask(How::Block, after);
-        self.signalfds.receive(received);
+        self.receive(&takers);
         signals::mask(How::Set, after);
+    }
+
+    fn receive(&self, takers: &Takers) {
+        let left = self.left.load(Ordering::Relaxed);
+        self.signalfds
+            .receive(takers.received(self.blocked) & !left);
+    }
+
+    /// Leaves these signals, and no others, to descriptors of the rank.
+    pub fn leave(&self, left: u64) {
+        let takers = lock(&self.takers);
+        self.left.store(left & !NEVER_LEFT, Ordering::Relaxed);
+        self.receive(&takers);
     }
 
     /// What wakes the watcher.

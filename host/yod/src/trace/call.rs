@@ -232,7 +232,8 @@ fn general(arg: Arg) -> K {
         | Arg::Ioctl
         | Arg::Fcntl
         | Arg::Semctl
-        | Arg::Sysfs => Pointer,
+        | Arg::Sysfs
+        | Arg::Keyctl => Pointer,
     }
 }
 
@@ -276,6 +277,8 @@ fn kinds(nr: u64) -> Option<&'static [K]> {
         libc::SYS_sendfile => &[Fd, Fd, Both(Shape::Offset), Dec],
         libc::SYS_memfd_create => &[Path, Flags(names::MEMFD, NO_FLAGS)],
         libc::SYS_eventfd2 => &[Dec, Flags(names::EVENTFD, NO_FLAGS)],
+        libc::SYS_signalfd => &[Fd, Read(Shape::SignalSet), Dec],
+        libc::SYS_signalfd4 => &[Fd, Read(Shape::SignalSet), Dec, Flags(names::SIGNALFD, NO_FLAGS)],
         // Memory.
         libc::SYS_mmap => &[Pointer, Dec, Flags(names::PROT, "PROT_NONE"), Flags(names::MAP, NO_FLAGS), Fd, Hex],
         libc::SYS_mprotect => &[Pointer, Dec, Flags(names::PROT, "PROT_NONE")],

@@ -88,6 +88,21 @@ fn flags_modes_and_errors_have_names() {
 }
 
 #[test]
+fn descriptors_show_which_signals_they_are_for() {
+    let set = words([1 << 16 | 1 << 14]);
+    assert_eq!(
+        shown(
+            "signalfd4",
+            [u64::from(u32::MAX), AT, 8, 0o2000000, 0, 0],
+            &[(AT, &set)],
+            &[],
+            5
+        ),
+        "signalfd4(-1, [TERM CHLD], 8, SFD_CLOEXEC) = 5"
+    );
+}
+
+#[test]
 fn timers_show_whom_they_notify_how() {
     let event = words([12, 34 | 4 << 32, 77]);
     let id = 3u32.to_le_bytes();

@@ -222,6 +222,7 @@ pub const EPOLL: Names = names!(
 pub const EPOLL_OPS: Names = names!(EPOLL_CTL_ADD EPOLL_CTL_DEL EPOLL_CTL_MOD);
 pub const EPOLL_CREATE: Names = names!(EPOLL_CLOEXEC);
 pub const EVENTFD: Names = names!(EFD_CLOEXEC EFD_NONBLOCK EFD_SEMAPHORE);
+pub const SIGNALFD: Names = names!(SFD_CLOEXEC SFD_NONBLOCK);
 pub const FAMILIES: Names =
     names!(AF_UNSPEC AF_UNIX AF_INET AF_INET6 AF_NETLINK AF_PACKET AF_VSOCK);
 pub const SHUTDOWN: Names = names!(SHUT_RD SHUT_WR SHUT_RDWR);

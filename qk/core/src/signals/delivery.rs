@@ -1,6 +1,8 @@
 //! Which pending signal a thread acts on next, and what it does.
 
-use super::{DefaultAction, Delivery, Process, SIG_DFL, SigInfo, SigSet, Signal, Thread, sa};
+use super::{
+    DefaultAction, Delivery, Process, SIG_DFL, SIG_IGN, SigInfo, SigSet, Signal, Thread, code, sa,
+};
 
 impl Process {
     /// The signal that [`Self::next_of`] takes of all.
@@ -58,6 +60,30 @@ impl Process {
             action,
             restore,
         })
+    }
+
+    /// Sends a signal that the thread cannot go on without taking: a fault, or a frame that could
+    /// not be written. Blocked or ignored, it becomes fatal (Linux: force_sig_info_to_task).
+    pub fn force(&mut self, thread: &mut Thread, info: SigInfo) {
+        let signal = info.signal;
+        thread.forget(&self.forgotten);
+        let action = &mut self.actions[signal.index()];
+        if thread.blocks(signal) || action.handler == SIG_IGN {
+            action.handler = SIG_DFL;
+            thread.blocked = thread.blocked.without(SigSet::of(signal));
+        }
+        // A real-time signal cannot be a fault, so the queue being full loses particulars at most.
+        let _ = thread.pending.push(info, usize::MAX, &self.kept);
+    }
+
+    /// The frame of the handler for `failed` could not be pushed: the thread gets SIGSEGV instead, and when that was the
+    /// signal itself, its default action, for a second try would fail like the first (Linux: force_sigsegv).
+    pub fn force_segv(&mut self, thread: &mut Thread, failed: Signal) {
+        if failed == Signal::SEGV {
+            self.actions[failed.index()].handler = SIG_DFL;
+            thread.blocked = thread.blocked.without(SigSet::of(failed));
+        }
+        self.force(thread, SigInfo::new(Signal::SEGV, code::KERNEL));
     }
 
     /// Takes a pending signal of `wanted`, blocked or not, without acting on it (sigtimedwait).

@@ -9,6 +9,7 @@ mod altstack;
 mod delivery;
 mod forgotten;
 mod info;
+mod left;
 mod set;
 #[cfg(test)]
 mod tests;
@@ -18,6 +19,7 @@ pub use altstack::{AltStack, SS_AUTODISARM, SS_DISABLE, SS_ONSTACK};
 use forgotten::Forgotten;
 use info::Kept;
 pub use info::{Expiration, Pending, SigInfo, code};
+pub use left::Left;
 pub use set::{DefaultAction, SigSet, Signal};
 pub use thread::Thread;
 
@@ -113,6 +115,8 @@ const KILL: SigSet = SigSet::of(Signal::KILL);
 pub struct Sent {
     /// It waits now: a thread that does not block it should look.
     pub pending: bool,
+    /// It is to wait outside ([`Left`]): the caller sees to that.
+    pub left: bool,
     /// The process continues if it was stopped (SIGCONT, SIGKILL), whatever becomes of the signal.
     pub resume: bool,
     /// Signals it cancelled, which all threads have forgotten: timers that sent some go on.
@@ -164,6 +168,8 @@ pub struct Process {
     /// Of `pending` and of every thread's.
     kept: Kept,
     queue_limit: usize,
+    /// What waits outside.
+    pub left: Left,
     /// See [`Process::is_continued`].
     continued: bool,
     /// What goes before all others and is not held up: SIGKILL, or what [`Process::decide`] was given.
@@ -190,6 +196,7 @@ impl Process {
             forgotten: Forgotten::new(),
             kept: Kept::default(),
             queue_limit: usize::MAX,
+            left: Left::default(),
             continued: false,
             urgent: KILL,
         }
@@ -295,6 +302,7 @@ impl Process {
             self.forget(cancelled);
         }
         let ignored = self.ignores(signal);
+        let left = self.left.holds(signal);
         let (pending, blocked) = match target {
             Target::Process { main_blocks } => (&mut self.pending, main_blocks),
             Target::Thread(thread) => {
@@ -303,13 +311,14 @@ impl Process {
                 (&mut thread.pending, blocked)
             }
         };
-        let dropped = ignored && !blocked;
-        if !dropped {
+        let pends = !left && (!ignored || blocked);
+        if pends {
             pending.push(info, self.queue_limit, &self.kept)?;
         }
         let resume = matches!(signal, Signal::CONT | Signal::KILL);
         Ok(Sent {
-            pending: !dropped,
+            pending: pends,
+            left,
             resume,
             cancelled,
         })
@@ -332,10 +341,10 @@ impl Process {
         self.urgent.without(KILL)
     }
 
-    /// Where there is no room its particulars are lost, as kill's may be. A timer's place is the timer's.
+    /// It waits for the process. Where there is no room its particulars are lost, as kill's may be. A timer's place is the timer's.
     #[cold]
     #[inline(never)]
-    fn put_back(&mut self, info: SigInfo) {
+    pub fn put_back(&mut self, info: SigInfo) {
         let bare = SigInfo::new(info.signal, code::USER);
         let info = SigInfo {
             timer: None,
@@ -343,30 +352,6 @@ impl Process {
         };
         let mut push = |info| self.pending.push(info, usize::MAX, &self.kept);
         let _ = push(info).or_else(|_| push(bare));
-    }
-
-    /// Sends a signal that the thread cannot go on without taking: a fault, or a frame that could
-    /// not be written. Blocked or ignored, it becomes fatal (Linux: force_sig_info_to_task).
-    pub fn force(&mut self, thread: &mut Thread, info: SigInfo) {
-        let signal = info.signal;
-        thread.forget(&self.forgotten);
-        let action = &mut self.actions[signal.index()];
-        if thread.blocks(signal) || action.handler == SIG_IGN {
-            action.handler = SIG_DFL;
-            thread.blocked = thread.blocked.without(SigSet::of(signal));
-        }
-        // A real-time signal cannot be a fault, so the queue being full loses particulars at most.
-        let _ = thread.pending.push(info, usize::MAX, &self.kept);
-    }
-
-    /// The frame of the handler for `failed` could not be pushed: the thread gets SIGSEGV instead, and when that was the
-    /// signal itself, its default action, for a second try would fail like the first (Linux: force_sigsegv).
-    pub fn force_segv(&mut self, thread: &mut Thread, failed: Signal) {
-        if failed == Signal::SEGV {
-            self.actions[failed.index()].handler = SIG_DFL;
-            thread.blocked = thread.blocked.without(SigSet::of(failed));
-        }
-        self.force(thread, SigInfo::new(Signal::SEGV, code::KERNEL));
     }
 
     /// Whether no more signals may be queued, as far as is known: threads may have to forget some ([`Self::forget_in`]).

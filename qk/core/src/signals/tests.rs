@@ -252,6 +252,7 @@ fn stop_and_continue_cancel_each_other() {
         sent,
         Sent {
             pending: false,
+            left: false,
             resume: true,
             cancelled: SigSet::STOPPING
         }

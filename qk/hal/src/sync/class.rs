@@ -100,6 +100,8 @@ order! {
     Segments,
     /// `permits` of a rank
     Permits,
+    /// `aio` of a rank
+    Aio,
     /// `QUEUE`
     Events,
     /// `MEMORY`

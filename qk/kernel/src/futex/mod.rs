@@ -14,12 +14,13 @@ use crate::shared::{self, children};
 use crate::thread::Thread;
 use crate::user::user;
 use crate::{preempt, rank, sched, signal};
-use wait::{Ended, Until, absolute, relative, sleep, wait};
+use wait::{Ended, Until, absolute, sleep};
 
 pub use ends::thread_ends;
 pub use many::wait_many;
 pub use table::init;
 use table::{ENTRY_WORK, Sleeper, UserWord, futexes, key, op, settled, word};
+pub use wait::{relative, wait};
 
 /// Carries out futex(2).
 ///

@@ -15,7 +15,7 @@ use wire::info::InfoPage;
 use wire::rank::{Crash, RankArea, proxy, state};
 use wire::region_log::{Change, RegionLog};
 use wire::registers::Registers;
-use wire::signal::Signal;
+use wire::signal::{Left, Signal};
 use wire::trace::TraceRing;
 use wire::word::Word;
 
@@ -216,6 +216,16 @@ impl RankPort {
     /// How many of the host's real-time signals are no longer pending.
     pub fn publish_taken(&self, signals: u64) {
         self.area.node.signals_taken.store(signals);
+    }
+
+    /// Has a signal wait in Linux; `false`: there is no room. One producer at a time.
+    pub fn leave_signal(&self, left: &Left) -> bool {
+        self.area.outbox.leave(left)
+    }
+
+    /// These signals wait in Linux from now on.
+    pub fn publish_left(&self, set: u64) {
+        self.area.node.left.store(set);
     }
 
     /// Core `core` is rung for it from now on.

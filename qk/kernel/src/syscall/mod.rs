@@ -3,6 +3,7 @@
 //! The rows of `abi::syscall` say how a call is served; [`HANDLERS`] is made from them when the kernel is compiled, and it does not
 //! compile when a local row has no handler here or a handler no local row.
 
+mod aio;
 mod bounce;
 pub mod children;
 mod clone;
@@ -74,6 +75,12 @@ macro_rules! local {
 }
 
 const LOCAL: &[(&str, Handler)] = local! {
+    "io_setup" => aio::setup,
+    "io_destroy" => aio::destroy,
+    "io_submit" => aio::submit,
+    "io_cancel" => aio::cancel,
+    "io_getevents" => aio::getevents,
+    "io_pgetevents" => aio::pgetevents,
     "mmap" => memory::mmap,
     "mprotect" => memory::mprotect,
     "munmap" => memory::munmap,
@@ -147,6 +154,7 @@ const LOCAL: &[(&str, Handler)] = local! {
     "prctl" => process::prctl,
     "personality" => process::personality,
     "rseq" => process::rseq,
+    "unshare" => process::unshare,
     "process_vm_readv" => process_vm::process_vm_readv,
     "process_vm_writev" => process_vm::process_vm_writev,
     "set_robust_list" => process::set_robust_list,
@@ -185,6 +193,8 @@ const SHIPPED: &[(&str, Handler)] = local! {
     "ioctl" => xpmem::ioctl,
     "fcntl" => signals::fcntl,
     "mq_notify" => signals::mq_notify,
+    "signalfd" => signals::signalfd,
+    "signalfd4" => signals::signalfd,
     "pidfd_send_signal" => signals::pidfd_send_signal,
     "close" => xpmem::closing,
     "close_range" => xpmem::closing,

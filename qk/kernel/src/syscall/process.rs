@@ -15,6 +15,27 @@ pub fn exit(call: &mut Call<'_>) -> SysResult {
     exit::exit_thread(call.thread, call.frame.rdi)
 }
 
+/// What the rank has for itself is taken apart as it is: what only threads share, where there is one. Namespaces stay, and what
+/// semaphores undo at its end.
+pub fn unshare(call: &mut Call<'_>) -> SysResult {
+    /// CLONE_VM, CLONE_SIGHAND, CLONE_THREAD; CLONE_FS, CLONE_FILES (uapi/linux/sched.h).
+    const OF_THREADS: u64 = 0x100 | 0x800 | 0x1_0000;
+    const OF_PROCESSES: u64 = 0x200 | 0x400;
+    /// CLONE_SYSVSEM, CLONE_NEWNS and its kin.
+    const NOT_TAKEN: u64 = 0x4_0000 | 0x2_0000 | 0x7e00_0080;
+    let [flags, ..] = call.args();
+    let is_alone = call.rank.threads().live() == 1;
+    match flags {
+        _ if flags & !(OF_THREADS | OF_PROCESSES | NOT_TAKEN) != 0 => Err(Errno::EINVAL),
+        _ if flags & OF_THREADS != 0 && !is_alone => Err(Errno::EINVAL),
+        _ if flags & NOT_TAKEN == 0 && (flags == 0 || is_alone) => Ok(0),
+        _ => {
+            call.rank.host().note_refused(call.nr());
+            Err(Errno::EPERM)
+        }
+    }
+}
+
 pub fn arch_prctl(call: &mut Call<'_>) -> SysResult {
     /// arch/x86/include/uapi/asm/prctl.h
     const SET_GS: u64 = 0x1001;

@@ -33,15 +33,26 @@ pub fn ship(call: &mut Call<'_>) -> SysResult {
             _ => ship_row(call.thread, row, &args),
         };
     };
-    signal::change_mask(call.thread, |own| own.set_saved_mask(mask));
-    let result = ship_row(call.thread, row, &args);
-    match result {
+    with_mask(call.thread, mask, || ship_row(call.thread, row, &args))
+}
+
+/// Makes a call that sets a signal mask for its time.
+///
+/// # Errors
+/// The call's.
+pub fn with_mask(
+    thread: &'static Thread,
+    mask: SigSet,
+    make: impl FnOnce() -> SysResult,
+) -> SysResult {
+    signal::change_mask(thread, |own| own.set_saved_mask(mask));
+    match make() {
         // A handler may be about to run under the temporary mask; if none does, delivery::before_return restores the old one.
         Err(errno @ (RESTART | RESTART_NO_HANDLER | Errno::EINTR)) => {
-            Err(call.thread.interrupted(errno))
+            Err(thread.interrupted(errno))
         }
         result => {
-            signal::change_mask(call.thread, |own| own.restore_mask());
+            signal::change_mask(thread, |own| own.restore_mask());
             result
         }
     }
@@ -80,7 +91,11 @@ fn temporary_mask(row: &Row, args: &[u64; 6]) -> Option<SigSet> {
     get_words(at).map(|[set]| SigSet(set)).ok()
 }
 
-fn ship_row(thread: &'static Thread, row: &Row, args: &[u64; 6]) -> SysResult {
+/// Has Linux carry out a call of the thread's.
+///
+/// # Errors
+/// The call's.
+pub fn ship_row(thread: &'static Thread, row: &Row, args: &[u64; 6]) -> SysResult {
     if bounce::is_needed(row, args) {
         return ship_bounced(thread, row, *args);
     }

@@ -44,6 +44,10 @@ pub fn sigaction(call: &mut Call<'_>) -> SysResult {
         }
     };
     let signal = Signal::new(signo).ok_or(Errno::EINVAL)?;
+    let is_received = action.is_some() && signal::left::received(call.rank).contains(signal);
+    if is_received {
+        signal::left::take_back(call.thread, SigSet::of(signal)); // it may be forgotten
+    }
     let (before, discard) = {
         let process = &mut call.rank.signals().process;
         match action {
@@ -56,6 +60,9 @@ pub fn sigaction(call: &mut Call<'_>) -> SysResult {
     }
     signal::forgotten(call.rank, discard);
     signal::publish_taken(call.rank); // an ignored one is forgotten
+    if is_received {
+        signal::left::leave_blocked(call.thread);
+    }
     put_words_opt(
         old,
         &[before.handler, before.flags, before.restorer, before.mask.0],
@@ -92,10 +99,11 @@ pub fn sigpending(call: &mut Call<'_>) -> SysResult {
     if size > SIGSET_BYTES {
         return Err(Errno::EINVAL);
     }
+    let left = signal::left::pending(call.thread);
     let set = {
         let signals = call.rank.signals();
         let own = call.thread.signals();
-        signals.process.blocked_pending(&own.thread)
+        signals.process.blocked_pending(&own.thread).union(left)
     };
     put_bytes(to, &set.0.to_le_bytes()[..size as usize]).map(|()| 0)
 }
@@ -131,7 +139,11 @@ pub fn sigtimedwait(call: &mut Call<'_>) -> SysResult {
         0 => None,
         _ => Some(clock::deadline_after(timespec_ns(get_words(timeout)?)?)),
     };
+    let may_be_left = !wanted.and(signal::left::received(call.rank)).is_empty();
     let result = call.thread.awaiting(wanted, || {
+        if may_be_left {
+            signal::left::take_back(call.thread, wanted);
+        }
         timer::set_sleep(call.thread, deadline);
         let result = call
             .thread
@@ -141,6 +153,9 @@ pub fn sigtimedwait(call: &mut Call<'_>) -> SysResult {
     });
     // Others of these that came meanwhile and are blocked again may be another's.
     signal::hand_over(call.thread, wanted);
+    if may_be_left {
+        signal::left::leave_blocked(call.thread);
+    }
     let mut info = result?;
     timer::taken(call.rank, &mut info);
     signal::publish_taken(call.rank);
@@ -229,6 +244,14 @@ pub fn note_later(call: &Call<'_>, name: &str) {
 pub fn fcntl(call: &mut Call<'_>) -> SysResult {
     note_later(call, "fcntl");
     ship_on(call)
+}
+
+/// Makes a descriptor that receives signals, or has one receive others: they wait in Linux from now on.
+pub fn signalfd(call: &mut Call<'_>) -> SysResult {
+    let [_, mask, ..] = call.args();
+    let fd = ship_on(call)?;
+    signal::left::receive(call.thread, get_set(mask)?);
+    Ok(fd)
 }
 
 pub fn mq_notify(call: &mut Call<'_>) -> SysResult {

@@ -218,7 +218,11 @@ pub(super) fn alarm_real(rank: u32) {
     };
     let expired = rank.timers().expire_real(rank);
     if expired {
-        signal::send_process(rank, SigInfo::new(Which::Real.signal(), code::KERNEL));
+        let signal = Which::Real.signal();
+        signal::send_process(rank, SigInfo::new(signal, code::KERNEL));
+        if rank.signals().process.left.now().contains(signal) {
+            real_taken(rank); // when it is read, is not known here
+        }
     }
 }
 

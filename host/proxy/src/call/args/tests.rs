@@ -58,11 +58,13 @@ impl Scratch {
         let own = [
             self.strings[0].as_bytes(),
             self.strings[1].as_bytes(),
+            self.strings[2].as_bytes(),
             self.rlimit.as_bytes(),
             self.blocked.as_bytes(),
             self.mask_pair.as_bytes(),
             self.time_limit.as_bytes(),
             self.event.as_bytes(),
+            self.received.as_bytes(),
             self.capabilities.header(),
             self.capabilities.data(),
             self.pollfds.as_bytes(),
@@ -267,6 +269,21 @@ fn pointers_in_structures_of_ioctl_lead_nowhere_beyond_the_rank() {
             assert_eq!(&bytes[at..at + 8], &given.to_ne_bytes(), "{request:#x}");
         }
     }
+}
+
+/// Of the signals that a descriptor is for, not those that the proxy has to know of.
+#[test]
+fn descriptors_receive_no_signal_of_the_proxys() {
+    let signalfd = abi::syscall::by_name("signalfd4").unwrap();
+    let mut args = [u64::MAX, MEMORY.0, 8, 0, 0, 0];
+    let mut scratch = Scratch::new(BLOCKED);
+    let memory = Pattern(vec![u64::MAX]);
+    prepare(signalfd, &mut args, FIRST_OWN, &memory, &mut scratch).unwrap();
+    assert_eq!(
+        (args[0], args[1]),
+        (u64::MAX, &raw const scratch.received as u64)
+    );
+    assert_eq!(scratch.received, !wire::signal::NEVER_LEFT);
 }
 
 /// What a message queue is to send to a socket (SIGEV_THREAD), and the socket.

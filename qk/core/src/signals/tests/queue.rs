@@ -1,7 +1,7 @@
 //! What waits: how much, in which order, and what is lost.
 
 use super::super::*;
-use super::{handler, kill, pair, rt, to_process};
+use super::{handler, kill, pair, raise, rt, to_process};
 use proptest::prelude::*;
 
 /// RLIMIT_SIGPENDING counts for the process and its thread together; kill and the kernel may lose what it says, sigqueue not.
@@ -147,4 +147,27 @@ proptest! {
         }
         prop_assert_eq!(sent, seen);
     }
+}
+
+/// What a descriptor is for waits outside while that is said, blocked as it is; other signals do not.
+#[test]
+fn what_is_left_outside_does_not_wait_here() {
+    let (mut p, mut t) = pair();
+    let (usr1, usr2) = (SigSet::of(Signal::USR1), SigSet::of(Signal::USR2));
+    t.set_blocked(usr1.union(usr2));
+    p.left.receive(usr1);
+    assert_eq!((p.left.kept(), p.left.now()), (usr1, SigSet::EMPTY));
+    p.left.leave(usr1.union(usr2));
+    assert_eq!((p.left.kept(), p.left.now()), (SigSet::EMPTY, usr1));
+    for target in [
+        Target::Process { main_blocks: true },
+        Target::Thread(&mut t),
+    ] {
+        let sent = p.send(target, kill(Signal::USR1)).unwrap();
+        assert!(sent.left && !sent.pending);
+    }
+    assert!(!raise(&mut p, &mut t, Signal::USR2).left);
+    assert_eq!(p.blocked_pending(&t), usr2);
+    p.left.keep(usr1);
+    assert!(raise(&mut p, &mut t, Signal::USR1).pending && p.left.received() == usr1);
 }

@@ -1,0 +1,40 @@
+//! Signals that wait in Linux, where descriptors of the rank find them (signalfd(2), docs/adr/0050).
+//!
+//! The node says which: the watcher does not receive those. What the node itself has of them comes by an outbox, and is sent to this
+//! process here. Only its first thread may say that another process has sent it; in other threads it counts as sent by the rank.
+
+use std::sync::Mutex;
+
+use wire::signal::Left;
+
+use crate::rank::Rank;
+use crate::signals;
+use crate::sync::lock;
+use crate::watcher;
+
+/// Held by who takes from the outbox.
+static TAKING: Mutex<()> = Mutex::new(());
+
+/// Does as the node says now, and posts what has come meanwhile and is not left.
+pub fn follow(rank: &'static Rank) {
+    rank.reception().leave(rank.words().area.node.left.load());
+    take(rank);
+    watcher::settle(rank);
+}
+
+/// Has wait in Linux what the node has put out for that.
+pub fn take(rank: &Rank) {
+    let outbox = &rank.words().area.outbox;
+    if outbox.is_empty() {
+        return;
+    }
+    let _taking = lock(&TAKING);
+    while let Some(Left { signal, tid }) = outbox.take() {
+        let tid = Some(tid).filter(|tid| rank.has_thread(*tid));
+        let fields = [
+            u64::from(signal.pid) | u64::from(signal.uid) << 32,
+            signal.value,
+        ];
+        signals::queue(rank.pid(), tid, signal.signo as i32, signal.code, fields);
+    }
+}
