@@ -144,9 +144,10 @@ const fn socket(request: u32) -> Operand {
     }
 }
 
-/// uapi/linux/fs.h, uapi/linux/random.h. Flags and versions of files are ints, whatever the request's number says.
+/// uapi/linux/fs.h, random.h, pidfd.h. Flags and versions of files are ints, whatever the request's number says.
 const fn file(request: u32) -> Operand {
     use Operand::Fd;
+    const SIZE_MASK: u32 = 0x3fff_0000; // _IOC_SIZEMASK (uapi/asm-generic/ioctl.h)
     match request {
         1 => flat(InOut, 4),         // FIBMAP
         2 => flat(Out, 4),           // FIGETBSZ
@@ -158,6 +159,10 @@ const fn file(request: u32) -> Operand {
         0x8008_7601 => flat(Out, 4), // FS_IOC_GETVERSION
         0x4004_9409 => Fd,           // FICLONE
         0x8004_5200 => flat(Out, 4), // RNDGETENTCNT
+        // PIDFD_GET_INFO, whose structure grows: its number says how long the caller knows it.
+        _ if request & !SIZE_MASK == 0xc000_ff0b => {
+            flat(InOut, ((request & SIZE_MASK) >> 16) as u64)
+        }
         _ => Operand::Unknown,
     }
 }
@@ -169,10 +174,11 @@ mod tests {
     #[test]
     fn requests_mean_what_linux_calls_them() {
         for (request, meaning) in [
-            (0x5401, flat(Out, 36)),       // TCGETS
-            (0x5413, flat(Out, 8)),        // TIOCGWINSZ
-            (0x1_0000_541b, flat(Out, 4)), // FIONREAD
-            (0x4004_9409, Operand::Fd),    // FICLONE
+            (0x5401, flat(Out, 36)),        // TCGETS
+            (0x5413, flat(Out, 8)),         // TIOCGWINSZ
+            (0x1_0000_541b, flat(Out, 4)),  // FIONREAD
+            (0x4004_9409, Operand::Fd),     // FICLONE
+            (0xc050_ff0b, flat(InOut, 80)), // PIDFD_GET_INFO as of Linux 6.17
             (0x8912, Operand::Interfaces),
             (0x8901, Operand::OwnerAt),
             (0xdead_beef, Operand::Unknown),
