@@ -161,9 +161,10 @@ const fn socket(request: u32) -> Operand {
     }
 }
 
-/// uapi/linux/fs.h, uapi/linux/random.h. Flags and versions of files are ints, whatever the request's number says.
+/// uapi/linux/fs.h, random.h, pidfd.h. Flags and versions of files are ints, whatever the request's number says.
 const fn file(request: u32) -> Operand {
     use Operand::{Fd, Number};
+    const SIZE_MASK: u32 = 0x3fff_0000; // _IOC_SIZEMASK (uapi/asm-generic/ioctl.h)
     match request {
         1 => flat(InOut, 4),         // FIBMAP
         2 => flat(Out, 4),           // FIGETBSZ
@@ -178,6 +179,10 @@ const fn file(request: u32) -> Operand {
         0xb701..=0xb703 => Number, // NS_GET_USERNS, NS_GET_PARENT, NS_GET_NSTYPE (uapi/linux/nsfs.h)
         0xb704 => flat(Out, 4),    // NS_GET_OWNER_UID
         0x8008_b705 => flat(Out, 8), // NS_GET_MNTNS_ID
+        // PIDFD_GET_INFO, whose structure grows: its number says how long the caller knows it.
+        _ if request & !SIZE_MASK == 0xc000_ff0b => {
+            flat(InOut, ((request & SIZE_MASK) >> 16) as u64)
+        }
         _ => Operand::Unknown,
     }
 }
@@ -189,10 +194,11 @@ mod tests {
     #[test]
     fn requests_mean_what_linux_calls_them() {
         for (request, meaning) in [
-            (0x5401, flat(Out, 36)),       // TCGETS
-            (0x5413, flat(Out, 8)),        // TIOCGWINSZ
-            (0x1_0000_541b, flat(Out, 4)), // FIONREAD
-            (0x4004_9409, Operand::Fd),    // FICLONE
+            (0x5401, flat(Out, 36)),        // TCGETS
+            (0x5413, flat(Out, 8)),         // TIOCGWINSZ
+            (0x1_0000_541b, flat(Out, 4)),  // FIONREAD
+            (0x4004_9409, Operand::Fd),     // FICLONE
+            (0xc050_ff0b, flat(InOut, 80)), // PIDFD_GET_INFO as of Linux 6.17
             (0x8912, Operand::Interfaces),
             (0x8901, Operand::OwnerAt),
             (0xdead_beef, Operand::Unknown),

@@ -41,6 +41,7 @@ pub fn concerns(call: &Call) -> bool {
             | libc::SYS_setpriority
             | libc::SYS_ioprio_get
             | libc::SYS_ioprio_set
+            | libc::SYS_sched_getattr
     )
 }
 

@@ -44,8 +44,8 @@ pub use open::how::is_open;
 enum Name {
     /// The program.
     Exe,
-    /// A descriptor of the proxy.
-    OwnFd,
+    /// A number that a descriptor of the proxy has, or a thread of it that the rank does not have.
+    Own(u32),
 }
 
 /// A path that Linux does not follow (PATH_MAX, uapi/linux/limits.h).
@@ -150,7 +150,9 @@ fn base(call: &Call, at: usize) -> Option<usize> {
 /// Answers a call about a few names in the directory of the process.
 fn of_named(rank: &Rank, call: &Call, args: &[u64; 6], at: usize, path: &[u8]) -> Special {
     let (directory, last) = split(path);
-    let Some(name) = named(last, rank.limits().first_own_fd()) else {
+    let is_own_fd = |number| number >= rank.limits().first_own_fd();
+    let is_own = |number| is_own_fd(number) || place::is_hidden(rank, number);
+    let Some(name) = named(last, is_own) else {
         return Special::No;
     };
     let from = match args[0] as i32 {
@@ -165,28 +167,32 @@ fn of_named(rank: &Rank, call: &Call, args: &[u64; 6], at: usize, path: &[u8]) -
         let directory = openat(from, directory, flags, Mode::empty()).ok()?;
         Place::of(rank, directory)
     });
-    match place {
-        Some(place) if place.whose == Whose::Rank => answer(rank, call, args, at, name, &place),
-        Some(place) if place.whose == Whose::Other && name == Name::Exe => {
-            Special::Answer(Errno::EACCES.ret())
+    let Some(place) = place else {
+        return Special::No;
+    };
+    match (name, place.whose) {
+        (Name::Own(number), whose) => {
+            let is_hidden = match (whose, &place.inside[..]) {
+                (Whose::Rank, "fd" | "fdinfo") => is_own_fd(number),
+                (Whose::Rank, "task") | (Whose::System, "") => place::is_hidden(rank, number),
+                _ => false,
+            };
+            match is_hidden {
+                true => Special::Answer(Errno::ENOENT.ret()),
+                false => Special::No,
+            }
         }
+        (Name::Exe, Whose::Rank) => program_file(rank, call, args, at, &place),
+        (Name::Exe, Whose::Other) => Special::Answer(Errno::EACCES.ret()),
         _ => Special::No,
     }
 }
 
-/// Answers a call about such a file.
-fn answer(
-    rank: &Rank,
-    call: &Call,
-    args: &[u64; 6],
-    at: usize,
-    name: Name,
-    place: &Place,
-) -> Special {
+/// Answers a call about the link to the program's file.
+fn program_file(rank: &Rank, call: &Call, args: &[u64; 6], at: usize, place: &Place) -> Special {
     let error = |errno: Errno| Special::Answer(errno.ret());
-    match (name, place.inside.as_str(), i64::from(call.nr)) {
-        (Name::OwnFd, "fd" | "fdinfo", _) => error(Errno::ENOENT),
-        (Name::Exe, "", libc::SYS_readlink | libc::SYS_readlinkat) => {
+    match (place.inside.as_str(), i64::from(call.nr)) {
+        ("", libc::SYS_readlink | libc::SYS_readlinkat) => {
             let program = rank.program();
             let path = program.real_path.to_bytes();
             let room = args[at + 2] as i32;
@@ -199,7 +205,7 @@ fn answer(
                 Err(errno) => error(errno),
             }
         }
-        (Name::Exe, "", _) if follows(call, args) => {
+        ("", _) if follows(call, args) => {
             let program = rank.program();
             let mut args = *args;
             args[at] = program.real_path.as_ptr() as u64;
@@ -252,12 +258,12 @@ pub fn is_text(rank: &Rank, fd: u64) -> bool {
     text::name(rank, fd).is_some()
 }
 
-fn named(last: &[u8], first_own_fd: u32) -> Option<Name> {
+fn named(last: &[u8], is_own: impl Fn(u32) -> bool) -> Option<Name> {
     match last {
         b"exe" => Some(Name::Exe),
         [b'0'..=b'9', ..] => {
-            let fd: u32 = std::str::from_utf8(last).ok()?.parse().ok()?;
-            (fd >= first_own_fd).then_some(Name::OwnFd)
+            let number: u32 = std::str::from_utf8(last).ok()?.parse().ok()?;
+            is_own(number).then_some(Name::Own(number))
         }
         _ => None,
     }
@@ -269,11 +275,12 @@ mod tests {
 
     #[test]
     fn only_a_few_names_are_looked_at() {
-        assert_eq!(named(b"exe", 100), Some(Name::Exe));
-        assert_eq!(named(b"100", 100), Some(Name::OwnFd));
-        assert_eq!(named(b"99", 100), None);
-        assert_eq!(named(b"1x", 100), None);
-        assert_eq!(named(b"data.txt", 100), None);
-        assert_eq!(named(b"", 100), None);
+        let named = |last| named(last, |number| number >= 100);
+        assert_eq!(named(b"exe"), Some(Name::Exe));
+        assert_eq!(named(b"100"), Some(Name::Own(100)));
+        assert_eq!(named(b"99"), None);
+        assert_eq!(named(b"1x"), None);
+        assert_eq!(named(b"data.txt"), None);
+        assert_eq!(named(b""), None);
     }
 }

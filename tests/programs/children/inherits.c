@@ -8,6 +8,7 @@
 #include <sys/eventfd.h>
 #include <sys/file.h>
 #include <sys/personality.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/timerfd.h>
 
@@ -200,6 +201,19 @@ static void priority(void)
     IN_CHILD("the nice value is the parent's", look_at_priority);
 }
 
+// Regression: a child that set its slack back to the default had Linux's, not what its parent had.
+static int look_at_slack(void)
+{
+    long inherited = prctl(PR_GET_TIMERSLACK);
+    return prctl(PR_SET_TIMERSLACK, 5) != 0 || prctl(PR_SET_TIMERSLACK, 0) != 0 || inherited != 70000 ||
+           prctl(PR_GET_TIMERSLACK) != inherited;
+}
+static void slack(void)
+{
+    need(prctl(PR_SET_TIMERSLACK, 70000) == 0, "prctl");
+    IN_CHILD("the slack of timers is the parent's, and the child's default", look_at_slack);
+}
+
 static int look_at_personality(void) { return personality(0xffffffff) != ADDR_NO_RANDOMIZE; }
 static void no_randomizing(void)
 {
@@ -319,7 +333,7 @@ int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
         CASE(one_moment), CASE(listed), CASE(beside_calls), CASE(kinds),     CASE(locks), CASE(priority), CASE(no_randomizing),
-        CASE(timers),
+        CASE(timers), CASE(slack),
         CASE(environment), CASE(arguments), CASE(directory), CASE(stack), CASE(limits), CASE(streams),
     };
     return RUN_CASES(cases);

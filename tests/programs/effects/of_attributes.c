@@ -1,5 +1,5 @@
 // What a process says of itself to a kernel that only keeps it: signals of its parent's end, orphans, the slack of timers,
-// personality, capabilities as they are; and that the kernel has one name.
+// personality, capabilities as they are and may be; and that the kernel has one name.
 //
 // Regression: daemons and launchers failed, for these were EINVAL or EPERM; the files that name the kernel were the host's.
 #include "../common/effects.h"
@@ -79,6 +79,21 @@ static void capabilities(void)
     check(header.version == _LINUX_CAPABILITY_VERSION_3, "Linux's own is told");
 }
 
+// Only who may give capabilities away changes what may be had.
+static void bounds(void)
+{
+    int may = strtoull(proc_line("/proc/self/status", "CapEff:"), NULL, 16) >> CAP_SETPCAP & 1;
+    unsigned long long bound = strtoull(proc_line("/proc/self/status", "CapBnd:"), NULL, 16);
+    call("prctl");
+    check(prctl(PR_CAPBSET_READ, 1) == (int)(bound >> 1 & 1), "what may be had");
+    check_fails(prctl(PR_CAPBSET_READ, 64), EINVAL, "no capability");
+    check(prctl(PR_GET_SECUREBITS) >= 0, "how root has them");
+    if (!may) {
+        check_fails(prctl(PR_CAPBSET_DROP, 1), EPERM, "one is not given away");
+        check_fails(prctl(PR_SET_SECUREBITS, 0), EPERM, "nor is it changed how root has them");
+    }
+}
+
 static void cpuid(void)
 {
     call("arch_prctl");
@@ -109,6 +124,7 @@ int main(void)
     slack();
     personalities();
     capabilities();
+    bounds();
     cpuid();
     names();
     return check_done();

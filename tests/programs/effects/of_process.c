@@ -199,6 +199,13 @@ static void classes(void)
           "another class, or refused");
     sched_setscheduler(0, SCHED_OTHER, &none);
     check_fails(sched_setscheduler(0x3fffffff, SCHED_OTHER, &none), ESRCH, "no process's");
+    check_fails(sched_setscheduler(0x3fffffff, 99, &none), ESRCH, "no process's, to no class");
+    check_fails(sched_setscheduler(1, 99, &none), EINVAL, "another process's, to no class");
+    check_fails(syscall(SYS_sched_setscheduler, 1, SCHED_OTHER, 8), EFAULT, "another process's, from a bad pointer");
+    check_fails(sched_setscheduler(0, SCHED_FIFO, &none), EINVAL, "to one that has priorities, without");
+    uint32_t words[12]; // struct sched_attr: bytes, class, flags, nice value
+    call("sched_getattr");
+    check(syscall(SYS_sched_getattr, 0, words, 48, 0) == 0 && words[1] == SCHED_OTHER && (int)words[4] == nice(0), "as they are");
     call("sched_getparam");
     check(sched_getparam(0, &high) == 0 && high.sched_priority == 0, "no priority");
     call("sched_setparam");

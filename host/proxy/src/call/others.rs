@@ -5,11 +5,14 @@
 //! names, which their own code has set (`margay-keeper`, `yod`), by their parents, and this proxy's yod as its parent.
 //! Threads of this proxy that the rank does not have do not exist.
 
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 use abi::Errno;
 use abi::syscall::Call;
 use nix::sys::socket::{getsockopt, sockopt};
+use rustix::fs::{Mode, OFlags, PROC_SUPER_MAGIC, fstatfs, openat};
 use rustix::io::fcntl_dupfd_cloexec;
 use rustix::net::Shutdown;
 
@@ -73,27 +76,44 @@ pub fn signal_by_descriptor(rank: &Rank, args: &[u64; 6]) -> Result<i64, Errno> 
         return Err(Errno::EBADF);
     }
     let _no_fork = rank.children().fork_lock.no_fork();
-    let (process, known) = rank.limits().with_room(|| {
+    let (process, number) = rank.limits().with_room(|| {
         // SAFETY: 1. It is only duplicated, and Linux says EBADF when it is not open. 2. It is none of the proxy's own: `prepare` has
         // made sure.
         let named = unsafe { BorrowedFd::borrow_raw(fd as i32) };
         let first = rank.limits().first_own_fd() as i32;
         let process = fcntl_dupfd_cloexec(named, first).map_err(linux)?;
-        let path = format!("/proc/self/fdinfo/{}", process.as_raw_fd());
-        Ok((process, std::fs::read_to_string(path).unwrap_or_default()))
+        let number = named_by(&process).unwrap_or(None);
+        Ok((process, number))
     })?;
-    let pid = known.lines().find_map(|line| line.strip_prefix("Pid:"));
-    let pid: i32 = pid
-        .and_then(|pid| pid.trim().parse().ok())
-        .ok_or(Errno::EBADF)?;
+    let (pid, of_thread) = number.ok_or(Errno::EBADF)?;
     if pid > 0 && pid as u32 != rank.pid() && rank.has_thread(pid as u32) {
-        return Err(Errno::EINVAL); // of a thread
+        return Err(of_thread);
     }
     if signo as i32 != 0 && pid > 0 {
         check_target(rank, Target::One(pid))?;
     }
     let args = [process.as_raw_fd() as u64, signo, info, 0, 0, 0];
     Ok(make::linux(libc::SYS_pidfd_send_signal as u16, &args))
+}
+
+/// The process that a pidfd is of, or a directory of a process in /proc, by which pidfd_send_signal(2) names it as well; and what
+/// Linux says when it is a thread's.
+fn named_by(process: &OwnedFd) -> io::Result<Option<(i32, Errno)>> {
+    let (known, of_thread) = if fstatfs(process)?.f_type == PROC_SUPER_MAGIC {
+        let status = openat(
+            process,
+            "status",
+            OFlags::RDONLY | OFlags::CLOEXEC,
+            Mode::empty(),
+        )?;
+        (io::read_to_string(File::from(status))?, Errno::EBADF)
+    } else {
+        let path = format!("/proc/self/fdinfo/{}", process.as_raw_fd());
+        (std::fs::read_to_string(path)?, Errno::EINVAL)
+    };
+    let pid = known.lines().find_map(|line| line.strip_prefix("Pid:"));
+    let pid = pid.and_then(|pid| pid.trim().parse().ok());
+    Ok(pid.map(|pid| (pid, of_thread)))
 }
 
 /// Checks kcmp(2): what processes have in common is for those who may trace them to know, and a rank traces none.

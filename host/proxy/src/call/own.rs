@@ -15,6 +15,8 @@ const GROUPS_MAX: u32 = 65536;
 /// uapi/linux/prctl.h
 const SET_NAME: u64 = 15;
 const GET_NAME: u64 = 16;
+const CAPBSET_READ: u64 = 23;
+const GET_SECUREBITS: u64 = 27;
 const SET_TIMERSLACK: u64 = 29;
 const GET_TIMERSLACK: u64 = 30;
 const SET_CHILD_SUBREAPER: u64 = 36;
@@ -167,15 +169,15 @@ pub const fn limits(args: &[u64; 6]) -> Result<(), Errno> {
     }
 }
 
-/// prctl: the name, which /proc shows, no_new_privs, which children inherit, whether orphans become children, and the slack of this
-/// worker's timers. The rest is the QK's.
+/// prctl: the name, which /proc shows, no_new_privs, which children inherit, whether orphans become children, the slack of this
+/// worker's timers, and its capabilities. The rest is the QK's.
 ///
 /// # Errors
 /// EINVAL for what the QK does not relay.
 pub fn process_control(args: &mut [u64; 6]) -> Result<(), Errno> {
     match args[0] {
         SET_NAME | GET_NAME | GET_CHILD_SUBREAPER => args[1] = clamp(args[1]),
-        SET_TIMERSLACK | GET_TIMERSLACK | SET_CHILD_SUBREAPER => {}
+        SET_TIMERSLACK | GET_TIMERSLACK | SET_CHILD_SUBREAPER | CAPBSET_READ | GET_SECUREBITS => {}
         SET_NO_NEW_PRIVS if args[1] == 1 => NO_NEW_PRIVS.store(true, Ordering::Relaxed),
         SET_NO_NEW_PRIVS => {}
         _ => return Err(Errno::EINVAL),

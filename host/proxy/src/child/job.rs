@@ -1,10 +1,12 @@
 //! A child that is being made: what the worker that requested it, the thread that forks and the child itself share.
 
+use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use abi::Errno;
+use rustix::thread::set_current_timer_slack;
 
 use super::script::Script;
 use super::shared::Shared;
@@ -131,6 +133,8 @@ impl Job {
 
     /// Forks. For vfork, returns when the child has called exec or ended.
     pub fn carry_out(&self) {
+        // A child begins with the slack of who forks, which is its default besides (prctl(2)): it cannot set that itself.
+        let _ = set_current_timer_slack(NonZeroU64::new(self.script.timer_slack_ns));
         let ret = self.clone_child();
         if ret == 0 {
             // SAFETY: 1. This is the child, which the code that follows never runs in. 2. The steps are complete: they live

@@ -56,6 +56,8 @@ pub struct Script {
     pub page_at: u64,
     /// Which descriptors the child begins with.
     pub table: Table,
+    /// How late its timers may be.
+    pub timer_slack_ns: u64,
     /// The stack that a child of vfork shares.
     stack: Option<Stack>,
     copies: Mutex<Option<Copies>>,
@@ -144,6 +146,7 @@ impl Script {
             steps: steps.all,
             page_at,
             table,
+            timer_slack_ns: rustix::thread::current_timer_slack().unwrap_or(0),
             stack,
             copies: Mutex::new(copies),
             _page: page,

@@ -106,7 +106,7 @@ impl Steps {
         self.call(libc::SYS_mmap, &args, Must::Be(addr as i64));
     }
 
-    /// What is the thread's: its ids, restartable sequence, name, priorities and slack of timers, as the worker has them that this runs in.
+    /// What is the thread's: its ids, restartable sequence, name and priorities, as the worker has them that this runs in.
     pub fn thread(&mut self, regions: &Regions, child: &Child) -> Box<[u8; NAME_BYTES]> {
         let clear_at = child.clear_tid_at.peek();
         self.call(libc::SYS_set_tid_address, &[clear_at], Must::Return);
@@ -134,10 +134,6 @@ impl Steps {
         if let Ok(nice) = rustix::process::getpriority_process(None) {
             let args = [libc::PRIO_PROCESS as u64, 0, nice as u64];
             self.call(libc::SYS_setpriority, &args, Must::Return);
-        }
-        if let Ok(slack_ns) = rustix::thread::current_timer_slack() {
-            let args = [libc::PR_SET_TIMERSLACK as u64, slack_ns];
-            self.call(libc::SYS_prctl, &args, Must::Return);
         }
         if let Ok(priority) = u64::try_from(io_priority::own()) {
             let args = [IOPRIO_WHO_PROCESS, 0, priority];

@@ -79,6 +79,11 @@ const MAPPINGS: &str = "map_files";
 /// Directories that list what another process has.
 const LISTS: &[&str] = &["fd", "fdinfo", "ns", MAPPINGS];
 
+/// Whether a number is a thread's of the proxy that the rank does not have.
+pub fn is_hidden(rank: &Rank, number: u32) -> bool {
+    is_thread(number) && !rank.has_thread(number)
+}
+
 impl Place {
     /// Where an open file is; `None` unless it is in a procfs.
     pub fn of(rank: &Rank, file: impl AsFd) -> Option<Place> {
@@ -91,7 +96,7 @@ impl Place {
         let mut place = Place::parse(&path, rank.pid(), |number| {
             if rank.has_thread(number) {
                 Whose::Rank
-            } else if is_thread(number) {
+            } else if is_hidden(rank, number) {
                 Whose::Proxy
             } else {
                 Whose::Other

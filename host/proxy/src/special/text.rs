@@ -26,8 +26,9 @@ use crate::stub;
 /// What stands before a memfd's name, as a link in /proc shows it.
 const LINK: &str = "/memfd:";
 const LINK_END: &str = " (deleted)";
-/// What the names of files of a procfs begin with.
+/// What the names of files of a procfs begin with, and of a sysfs.
 pub const PROC: &str = "proc/";
+const SYS: &str = "sys/";
 /// Offsets of st_size and st_blocks in struct stat, of stx_size and stx_blocks in struct statx (uapi/asm/stat.h,
 /// uapi/linux/stat.h).
 const STAT_SIZES: [u64; 2] = [48, 64];
@@ -182,7 +183,11 @@ pub fn name(rank: &Rank, fd: u64) -> Option<String> {
     if !rank.texts().has(fd) {
         return None;
     }
-    linked(fd)
+    // The number may have been closed since, and be a memfd of the program's own.
+    linked(fd).filter(|name| match name.strip_prefix(PROC) {
+        Some(path) => File::of_path(path).is_some(),
+        None => name.starts_with(SYS),
+    })
 }
 
 /// The name of the memfd that a descriptor is.

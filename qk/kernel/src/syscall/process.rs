@@ -62,7 +62,7 @@ pub fn arch_prctl(call: &mut Call<'_>) -> SysResult {
 }
 
 /// What can be answered without Linux, and what Linux is to have: the name, which /proc shows, no_new_privs, which children
-/// inherit, whether orphans become children, and how late timers of the thread's calls may be. The rest says EINVAL, as a Linux
+/// inherit, whether orphans become children, how late timers of the thread's calls may be, and what capabilities it may have. The rest says EINVAL, as a Linux
 /// without the feature does.
 pub fn prctl(call: &mut Call<'_>) -> SysResult {
     /// include/uapi/linux/prctl.h
@@ -73,6 +73,10 @@ pub fn prctl(call: &mut Call<'_>) -> SysResult {
     const SET_NAME: u64 = 15;
     const GET_NAME: u64 = 16;
     const GET_SECCOMP: u64 = 21;
+    const CAPBSET_READ: u64 = 23;
+    const CAPBSET_DROP: u64 = 24;
+    const GET_SECUREBITS: u64 = 27;
+    const SET_SECUREBITS: u64 = 28;
     const SET_TIMERSLACK: u64 = 29;
     const GET_TIMERSLACK: u64 = 30;
     const SET_CHILD_SUBREAPER: u64 = 36;
@@ -92,6 +96,9 @@ pub fn prctl(call: &mut Call<'_>) -> SysResult {
             put_u32(arg, signo as u32).map(|()| 0)
         }
         SET_NAME | SET_TIMERSLACK | GET_TIMERSLACK | SET_CHILD_SUBREAPER => ship_on(call),
+        CAPBSET_READ | GET_SECUREBITS => ship_on(call),
+        // Capabilities stay as they are (capset).
+        CAPBSET_DROP | SET_SECUREBITS => Err(Errno::EPERM),
         GET_CHILD_SUBREAPER => {
             put_u32(arg, 0)?; // as for GET_NAME
             ship_on(call)

@@ -9,10 +9,15 @@ use crate::thread::Thread;
 use crate::user::{get_bytes, get_u32, put_u32_opt, put_words};
 use crate::{sched, shootdown};
 
-/// Only SCHED_OTHER (include/uapi/linux/sched.h) is known, at priority 0.
+/// The only policy that there is, at priority 0; of the others it is known what priorities they have (include/uapi/linux/sched.h).
 const SCHED_OTHER: u64 = 0;
-/// Policies of Linux: SCHED_DEADLINE is the last.
-const POLICIES: core::ops::RangeInclusive<u64> = 0..=6;
+const SCHED_FIFO: u64 = 1;
+const SCHED_RR: u64 = 2;
+const SCHED_BATCH: u64 = 3;
+const SCHED_IDLE: u64 = 5;
+const SCHED_DEADLINE: u64 = 6;
+/// The highest of a real-time policy (man 7 sched).
+const MAX_PRIORITY: u64 = 99;
 
 pub fn sched_yield(call: &mut Call<'_>) -> SysResult {
     sched::yield_now(call.thread.task());
@@ -89,19 +94,28 @@ pub fn sched_setparam(call: &mut Call<'_>) -> SysResult {
     set_policy(call, pid, SCHED_OTHER, param)
 }
 
+/// Its errors come in Linux's order (kernel/sched/syscalls.c): what is to be read, whose thread it is, what was read, who may do it.
 fn set_policy(call: &Call<'_>, pid: u64, policy: u64, param: u64) -> SysResult {
-    if param == 0 || !POLICIES.contains(&policy) {
+    let is_negative = |int: u64| (int as u32 as i32) < 0;
+    if param == 0 || is_negative(policy) || is_negative(pid) {
         return Err(Errno::EINVAL);
     }
-    if concerned(call, pid)?.is_none() {
-        return not_permitted_on(call, pid);
-    }
     let priority = get_u32(param)?;
-    match (policy, priority) {
-        (SCHED_OTHER, 0) => Ok(0),
-        (SCHED_OTHER, _) => Err(Errno::EINVAL),
+    // Linux takes the policy as an int.
+    let fits = match u64::from(policy as u32) {
+        SCHED_OTHER | SCHED_BATCH | SCHED_IDLE => priority == 0,
+        SCHED_FIFO | SCHED_RR => (1..=MAX_PRIORITY).contains(&u64::from(priority)),
+        _ => false,
+    };
+    match (concerned(call, pid)?, fits) {
+        (None, fits) => match not_permitted_on(call, pid) {
+            Err(Errno::EPERM) if !fits => Err(Errno::EINVAL),
+            refused => refused,
+        },
+        (Some(_), false) => Err(Errno::EINVAL),
+        (Some(_), true) if u64::from(policy as u32) == SCHED_OTHER => Ok(0),
         // Nothing may take precedence over what has the core to itself.
-        _ => Err(Errno::EPERM),
+        (Some(_), true) => Err(Errno::EPERM),
     }
 }
 
@@ -117,16 +131,13 @@ pub fn sched_getparam(call: &mut Call<'_>) -> SysResult {
     put_u32_opt(param, 0).map(|()| 0)
 }
 
-/// sched_get_priority_min and _max by policy (man 7 sched): real-time policies have 1..=99.
+/// sched_get_priority_min and _max by policy.
 pub fn sched_get_priority(call: &mut Call<'_>) -> SysResult {
     const GET_PRIORITY_MAX: u64 = 146;
     match call.frame.rdi {
-        1 | 2 => Ok(if call.frame.rax == GET_PRIORITY_MAX {
-            99
-        } else {
-            1
-        }),
-        0 | 3 | 5 | 6 => Ok(0),
+        SCHED_FIFO | SCHED_RR if call.frame.rax == GET_PRIORITY_MAX => Ok(MAX_PRIORITY),
+        SCHED_FIFO | SCHED_RR => Ok(1),
+        SCHED_OTHER | SCHED_BATCH | SCHED_IDLE | SCHED_DEADLINE => Ok(0),
         _ => Err(Errno::EINVAL),
     }
 }
