@@ -27,7 +27,7 @@ const PRIORITY: i32 = 19;
 pub struct Populating {
     partitions: Sender<(u64, u64)>,
     /// Of each rank.
-    told: Vec<bool>,
+    known: Vec<bool>,
 }
 
 impl Populating {
@@ -38,24 +38,24 @@ impl Populating {
     pub fn start(memory: &Memory, plan: &Plan) -> io::Result<Populating> {
         let memory = memory.try_clone()?;
         let plan = *plan;
-        let (partitions, told) = channel();
+        let (partitions, known) = channel();
         let run = move || {
             // What it could not do is not there in the count.
-            let _ = populate(&memory, &plan, &told);
+            let _ = populate(&memory, &plan, &known);
         };
         thread::Builder::new().name("populate".into()).spawn(run)?;
         Ok(Populating {
             partitions,
-            told: vec![false; plan.ranks],
+            known: vec![false; plan.ranks],
         })
     }
 
     /// Looks which ranks have their partitions by now.
-    pub fn look(&mut self, comm: &Comm) {
-        for (rank, told) in self.told.iter_mut().enumerate() {
+    pub fn poll(&mut self, comm: &Comm) {
+        for (rank, known) in self.known.iter_mut().enumerate() {
             let [base, bytes] = comm.rank(rank).node.partition.each_ref().map(|w| w.load());
-            if !*told && bytes > 0 {
-                *told = true;
+            if !*known && bytes > 0 {
+                *known = true;
                 // It has given up when it does not listen any more.
                 let _ = self.partitions.send((base, bytes));
             }

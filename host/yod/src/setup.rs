@@ -246,7 +246,7 @@ mod tests {
 
     /// A job that was given 80 % of the memory because it named none must not have it at once.
     #[test]
-    fn memory_that_was_asked_for_is_had_at_once() {
+    fn memory_that_was_requested_is_had_at_once() {
         let auto = |accel, given| populates(Populate::Auto, accel, given);
         assert!(auto(Accel::Kvm, true));
         assert!(!auto(Accel::Kvm, false) && !auto(Accel::Tcg, true));

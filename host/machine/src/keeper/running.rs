@@ -150,7 +150,7 @@ impl<I: Instance> Running<I> {
         }
         self.ticker.tick(&self.comm, self.plan.flags);
         if let Some(populating) = &mut self.populating {
-            populating.look(&self.comm);
+            populating.poll(&self.comm);
         }
         self.machine.serve();
         // First: the node of one that has ended may have come up a moment before.
