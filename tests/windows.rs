@@ -48,7 +48,7 @@ fn every_call_takes_memory_of_other_ranks() -> Result<()> {
     let list = scratch.path().join("calls");
     fs::write(&list, calls_with_memory())?;
     let run = run(&["-n", "2"], "every_call", &[]).stdin_from(list);
-    checks_passed(&run.limit(3 * HANG).run()?)
+    checks_passed(&run.limit(10 * HANG).run()?)
 }
 
 /// A line for each such row: number, name, and what its arguments are, as the program reads it.

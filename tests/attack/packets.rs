@@ -132,8 +132,16 @@ fn send(socket: &Path, mut random: Random, count: u64, over: &AtomicBool) -> Res
         return Ok((0, 0)); // the job is over
     };
     stream.set_write_timeout(Some(HANG))?;
-    stream.set_read_timeout(Some(MOMENT))?;
+    stream.set_read_timeout(Some(HANG))?;
     let (mut sent, mut answered, mut bytes) = (0, 0, [0; 4096]);
+    // Once this is answered the rank has come to where it waits.
+    let greeted = stream
+        .write_all(b"$?#3f")
+        .and_then(|()| stream.read(&mut bytes));
+    if !greeted.is_ok_and(|some| some > 0) {
+        return Ok((0, 0));
+    }
+    stream.set_read_timeout(Some(MOMENT))?;
     for number in 0..count {
         let packet = packet(&mut random, number * 10 > count * 9);
         if stream.write_all(&packet).is_err() {
