@@ -10,10 +10,12 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use margay_tests::clean;
 use margay_tests::compare::checks_passed;
+use margay_tests::process::{signal, wait_until};
 use margay_tests::report::Stderr;
 use margay_tests::run::{HANG, Outcome, Run};
 use margay_tests::scratch::Scratch;
 use margay_tests::tree;
+use rustix::process::Signal;
 
 fn program() -> String {
     let path = tree::program("glibc-static", "shared");
@@ -136,6 +138,26 @@ fn what_cannot_be_written_back_is_said() -> Result<()> {
     }
     ensure!(lines.lines().count() == 6, "{lines}");
     Ok(())
+}
+
+/// A rank that waited for such a lock was held for as long as the other's end took, whatever signal it got.
+#[test]
+fn a_wait_for_a_lock_whose_owner_hangs_at_its_end_is_interrupted() -> Result<()> {
+    let scratch = Scratch::new()?;
+    let program = tree::program("glibc-static", "owner_hangs");
+    let yod = Run::yod(&["-n", "2", "-m", "64M", "--oversubscribe", "--"]);
+    let job = yod.args(&[program.to_string_lossy()]).start(&scratch)?;
+    let file = |name: &str| scratch.path().join("cwd").join(name);
+    let owner = || fs::read_to_string(file("owner")).ok()?.trim().parse().ok();
+    wait_until(HANG, || owner().is_some());
+    let owner: u32 = owner().context("no owner")?;
+    ensure!(signal(owner, Signal::STOP), "the owner is gone");
+    fs::write(file("go"), "")?;
+    let interrupted = wait_until(HANG, || file("interrupted").exists());
+    signal(owner, Signal::CONT);
+    let outcome = job.finish(HANG)?;
+    ensure!(interrupted, "{}", outcome.stdout.text());
+    outcome.ended_well()
 }
 
 /// The pool has the size that was asked for, and says so in the plan.

@@ -2,8 +2,10 @@
 //!
 //! The race runs for WINDOWS_SECONDS (1 unless set) with 2, 16 and 64 ranks under both threadings of TCG; WINDOWS_SEED repeats one.
 
+use std::fs;
 use std::time::Duration;
 
+use abi::syscall::{ALL, Arg, Serve};
 use anyhow::{Context, Result, bail, ensure};
 use margay_tests::compare::{checks_passed, same};
 use margay_tests::random::Random;
@@ -37,6 +39,47 @@ fn areas_of_ranks_begin_elsewhere() -> Result<()> {
 #[test]
 fn a_fault_is_what_the_owner_has_at_one_instant() -> Result<()> {
     checks_passed(&run(&["-n", "2", "-d", "2"], "appear", &["1000"]).run()?)
+}
+
+/// Rows of the table that take memory were never tried with another rank's: some were EFAULT, against docs/smartmap.md.
+#[test]
+fn every_call_takes_memory_of_other_ranks() -> Result<()> {
+    let scratch = Scratch::new()?;
+    let list = scratch.path().join("calls");
+    fs::write(&list, calls_with_memory())?;
+    let run = run(&["-n", "2"], "every_call", &[]).stdin_from(list);
+    checks_passed(&run.limit(10 * HANG).run()?)
+}
+
+/// A line for each such row: number, name, and what its arguments are, as the program reads it.
+fn calls_with_memory() -> String {
+    let rows = ALL
+        .iter()
+        .filter(|call| !matches!(call.serve, Serve::Refused(..)));
+    let lines = rows.filter_map(|call| {
+        let kinds: String = match call.name {
+            // Rows that do not say what these addresses are for.
+            "futex" => "mnnmmn".into(),
+            "execve" => "pmm".into(),
+            "execveat" => "dpmmn".into(),
+            "set_robust_list" => "mn".into(),
+            _ => call.args.iter().map(letter).collect(),
+        };
+        let has_memory = kinds.contains(['m', 'p', 's']);
+        has_memory.then(|| format!("{} {} {kinds}\n", call.nr, call.name))
+    });
+    lines.collect()
+}
+
+fn letter(arg: &Arg) -> char {
+    match arg {
+        Arg::Int | Arg::Millis | Arg::Hex => 'n',
+        Arg::Fd => 'f',
+        Arg::DirFd => 'd',
+        Arg::Path => 'p',
+        Arg::Str => 's',
+        _ => 'm',
+    }
 }
 
 /// The crash report names the rank whose memory it was.

@@ -8,6 +8,8 @@
 //! | births | random fork, vfork, clone, clone3 and execve: wild flags, pointers, stacks and sizes, paths, arguments and environments, while a thread moves them, has children or becomes another program | each has an answer of Linux's, what is born and the next program have what they must, nothing is left, and each rank ends with 0 |
 //! | frames | returns through signal frames with random contents | what comes of them is what natively does |
 //! | memory | random memory calls against a model of each page | the model agrees, here and natively, and both runs are the same |
+//! | races | every call that changes what is mapped, while other threads use the memory, by instructions and in calls, and other ranks by windows | no use of what is replaced fails; elsewhere it is made or refused; nothing of anybody else's is seen |
+//! | packets | what no gdb sends, right and damaged packets, to ranks under `--gdb` | the job ends by itself, or by its time limit; only the rank is harmed |
 //! | images | programs with mutated headers | each ends in time, with a line or a status of its own; the node is not to blame |
 //! | proc | paths to everything below /proc, spelled at random | nothing of proxies, yod, keeper and QEMU is reached |
 //! | stale | pages of other ranks, read and written all the while their owner recycles memory and page tables and has children | nothing is ever seen there but that rank's own words |
@@ -15,6 +17,7 @@
 //! Each round prints its seed when it fails: ATTACK_SEED and ATTACK_RANKS set to it repeat that round first.
 
 mod confined;
+mod packets;
 mod targets;
 
 use std::time::{Duration, Instant};
@@ -43,6 +46,8 @@ const TARGETS: &[(&str, Target)] = &[
     ("births", targets::births),
     ("frames", targets::frames),
     ("memory", targets::memory),
+    ("races", targets::races),
+    ("packets", packets::packets),
     ("images", targets::images),
     ("proc", targets::proc_paths),
     ("stale", targets::stale),

@@ -18,6 +18,7 @@ const BIRTHS: u64 = 600;
 const FRAMES: u64 = 40_000;
 const OPERATIONS: u64 = 60_000;
 const PATHS: u64 = 12_000;
+const CHANGES: u64 = 3_000;
 const STEPS: u64 = 2_000;
 /// Changed programs of a round: each needs a node of its own.
 const IMAGES: u64 = 4;
@@ -101,6 +102,23 @@ pub fn memory(round: Round) -> Result<u64> {
     let outcome = own_program("memory", &[], round, OPERATIONS / round.ranks)?;
     same_from_each(&native, &outcome, round)?;
     finished(&outcome, round, "operations")
+}
+
+/// Changes of memory that other threads and other ranks use. The program runs natively first: what it takes for a mistake is none there.
+pub fn races(round: Round) -> Result<u64> {
+    let each = CHANGES / round.ranks;
+    let (seed, count) = (round.seed.to_string(), each.to_string());
+    let program = tree::program("attack", "races");
+    let native = Run::new([program.to_string_lossy()]).args(&[&seed, &count]);
+    let native = native.limit(3 * HANG).run()?;
+    ensure!(
+        native.status == Some(0),
+        "natively: {}",
+        native.stdout.text()
+    );
+    let outcome = own_program("races", &[], round, each)?;
+    happened(&outcome, round, &["uses", "calls", "faults"])?;
+    finished(&outcome, round, "changes")
 }
 
 /// Ranks that hold on to translations of each other's memory, of which there is little, while it is recycled.

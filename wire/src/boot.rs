@@ -146,6 +146,9 @@ pub struct Header {
     // Written by the host while the kernel boots.
     /// The round that was answered last.
     pub pong: Word,
+    // Written by the host when the node is up, for yod.
+    /// Bytes of the partitions that were given memory of the host before they were touched.
+    pub populated_bytes: Word,
 }
 
 impl Header {

@@ -25,6 +25,18 @@ impl Memory {
         [self.file.as_fd(), self.pool.as_fd()]
     }
 
+    /// The same files, for a thread of its own.
+    ///
+    /// # Errors
+    /// No descriptor left.
+    pub fn try_clone(&self) -> io::Result<Memory> {
+        Ok(Memory {
+            ram: self.ram.clone(),
+            file: self.file.try_clone()?,
+            pool: self.pool.try_clone()?,
+        })
+    }
+
     /// Maps guest-physical memory, none of it the pool's.
     ///
     /// # Errors

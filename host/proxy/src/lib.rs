@@ -40,6 +40,7 @@ mod shared;
 mod signalfds;
 mod signals;
 mod special;
+mod stack;
 mod start;
 mod stub;
 mod sync;
@@ -104,7 +105,11 @@ impl std::fmt::Debug for Room {
 /// Descriptors that are marked close-on-exec are closed, as an exec would do; the others become the rank's. When the
 /// proxy cannot be set up it prints one line to stderr and exits with [`EXIT_IMPOSSIBLE`].
 pub fn serve(config: Config) -> ! {
-    match start::start(config) {
+    stack::on_own(Box::new(config), live)
+}
+
+extern "C" fn live(config: Box<Config>) -> ! {
+    match start::start(*config) {
         Ok(rank) => worker::run(rank),
         Err(impossible) => start::give_up(&impossible),
     }

@@ -62,6 +62,14 @@ pub struct Cli {
         hide_possible_values = true
     )]
     pub accel: Accel,
+    /// Give the ranks' memory memory of this host at once, in the background, not when it is touched. auto: under KVM with -m.
+    #[arg(
+        long,
+        value_name = "auto|yes|no",
+        default_value = "auto",
+        hide_possible_values = true
+    )]
+    pub populate: Populate,
     /// Set an environment variable for the program (again for more).
     #[arg(long = "env", value_name = "K=V", value_parser = clap::builder::ValueParser::new(parse_variable))]
     pub variables: Vec<(OsString, OsString)>,
@@ -146,6 +154,14 @@ impl From<Accel> for accel::Choice {
             Accel::Tcg => accel::Choice::Tcg,
         }
     }
+}
+
+/// Whether memory is had before it is touched.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Populate {
+    Auto,
+    Yes,
+    No,
 }
 
 /// In which form something is printed.

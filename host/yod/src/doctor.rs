@@ -9,6 +9,7 @@ use machine::clock::Sample;
 use machine::keeper::{self, Job, Launch};
 use machine::machine::Machine;
 use machine::node::{Keeper, NoNode};
+use machine::pages;
 use machine::plan::{self, Bytes, Request};
 use machine::qemu::accel::{self, Choice};
 use machine::qemu::{Q35, Qemu};
@@ -53,13 +54,14 @@ struct Row {
 /// Prints the report on stdout; returns yod's exit status. `first` is a sample of the clocks from the start of the process.
 pub fn report(first: Sample, format: Format) -> u8 {
     type Find = fn() -> Finding;
-    let host: [(&str, Find); 9] = [
+    let host: [(&str, Find); 10] = [
         (Q35::NAME, program),
         ("kernel", parts),
         ("firmware", firmware),
         ("accelerator", accelerator),
         ("cores", cores),
         ("memory", memory),
+        ("large pages", large_pages),
         ("limits", limits),
         ("file size", file_size),
         ("clock", clock),
@@ -151,6 +153,22 @@ fn memory() -> Finding {
     }
 }
 
+/// Whether Linux gives some to a node's memory: it is tried.
+fn large_pages() -> Finding {
+    let mode = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/shmem_enabled");
+    let mode = mode.unwrap_or_default();
+    let mode = mode.split(['[', ']']).nth(1).unwrap_or("unknown");
+    match pages::gives_large() {
+        Ok(true) => Good(format!(
+            "a node's memory can be in pages of 2 MiB (--populate; shmem_enabled is {mode})"
+        )),
+        Ok(false) => Note(format!(
+            "Linux gives a node's memory none (shmem_enabled is {mode}): with KVM a first touch takes longer, and so do misses of the TLB"
+        )),
+        Err(error) => Note(format!("unknown: {error}")),
+    }
+}
+
 /// Whether a node comes up.
 fn node(first: Sample) -> Finding {
     let began = Instant::now();
@@ -196,6 +214,7 @@ fn boot(first: Sample) -> Result<accel::Accel, Failure> {
         kernel: parts.kernel,
         pct: parts.pct,
         refuse: [0; 8],
+        populate: false,
         first,
     };
     let context = Context {

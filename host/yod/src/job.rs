@@ -86,6 +86,7 @@ pub fn run(cli: &Cli, first: Sample, inherited: proxy::Inherited) -> Result<u8, 
             to.report(&Stats::collect(
                 &node.plan,
                 &node.comm,
+                &node.memory.file,
                 began.elapsed(),
                 emulated,
             ))

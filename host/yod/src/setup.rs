@@ -15,7 +15,7 @@ use rustix::io::{Errno, fcntl_getfd};
 use rustix::process::{WaitOptions, getpid, test_kill_process, waitpid};
 use wire::boot::flag;
 
-use crate::cli::Cli;
+use crate::cli::{Cli, Populate};
 use crate::failure::{Failure, status};
 use crate::parts::Parts;
 use crate::place::Place;
@@ -74,6 +74,7 @@ impl Setup {
                 kernel,
                 pct,
                 refuse,
+                populate: populates(cli.populate, accel, cli.memory.is_some()),
                 first,
             },
             plan: None,
@@ -146,6 +147,16 @@ fn accelerator(choice: Choice) -> Result<Accel, Failure> {
             format_args!("--accel kvm: {no}; --accel tcg always works"),
         )
     })
+}
+
+/// Without `-m` a job has most of the memory there is, as have others beside it, and few use it; and an emulator takes longer for what a
+/// program does than Linux for a page.
+fn populates(choice: Populate, accel: Accel, is_memory_given: bool) -> bool {
+    match choice {
+        Populate::Auto => accel == Accel::Kvm && is_memory_given,
+        Populate::Yes => true,
+        Populate::No => false,
+    }
 }
 
 fn make_plan(
@@ -227,4 +238,19 @@ fn refused_calls() -> Result<[u64; 8], Failure> {
         refuse[usize::from(call.nr) / 64] |= 1 << (call.nr % 64);
     }
     Ok(refuse)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A job that was given 80 % of the memory because it named none must not have it at once.
+    #[test]
+    fn memory_that_was_requested_is_had_at_once() {
+        let auto = |accel, given| populates(Populate::Auto, accel, given);
+        assert!(auto(Accel::Kvm, true));
+        assert!(!auto(Accel::Kvm, false) && !auto(Accel::Tcg, true));
+        assert!(populates(Populate::Yes, Accel::Tcg, false));
+        assert!(!populates(Populate::No, Accel::Kvm, true));
+    }
 }

@@ -6,11 +6,13 @@ mod children;
 mod output;
 mod table;
 
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 use abi::syscall::{Serve, by_nr};
 use children::Children;
 use machine::comm::Comm;
+use machine::pages;
 use machine::plan::Plan;
 pub use output::StatsTo;
 use serde::Serialize;
@@ -36,6 +38,10 @@ struct Node {
     ram_bytes: u64,
     kernel_bytes: u64,
     up_tsc: u64,
+    /// Memory of this host behind RAM, so much of it in large pages, and of the partitions had before it was touched.
+    resident_bytes: u64,
+    large_bytes: u64,
+    populated_bytes: u64,
 }
 
 #[derive(Serialize, Debug)]
@@ -90,9 +96,15 @@ struct Call {
 }
 
 impl Stats {
-    /// Reads all counters; the node may be running on. `wall`: how long the job has taken; `emulated`: by a CPU whose ticks are time,
+    /// Reads all counters; the node may be running on. `ram`: RAM's file but for the pool; `wall`: how long the job has taken; `emulated`: by a CPU whose ticks are time,
     /// but not that of any CPU there is.
-    pub fn collect(plan: &Plan, comm: &Comm, wall: Duration, emulated: bool) -> Stats {
+    pub fn collect(
+        plan: &Plan,
+        comm: &Comm,
+        ram: impl AsFd,
+        wall: Duration,
+        emulated: bool,
+    ) -> Stats {
         let ticks = |ticks: u64| Ticks {
             ticks,
             ns: (u128::from(ticks) * 1_000_000_000)
@@ -111,6 +123,10 @@ impl Stats {
                 ram_bytes: header.ram_bytes.load(),
                 kernel_bytes: header.kernel_bytes.load(),
                 up_tsc: header.up_tsc.load(),
+                // A figure, and no reason to fail.
+                resident_bytes: pages::resident_bytes(&ram).unwrap_or(0),
+                large_bytes: pages::large_bytes(&ram).unwrap_or(0),
+                populated_bytes: header.populated_bytes.load(),
             },
             ranks: (0..plan.ranks).map(|number| rank(number, comm)).collect(),
             total: cores
@@ -227,7 +243,7 @@ mod tests {
     use machine::memory::Memory;
 
     /// A node's communication area that no node ever wrote.
-    fn area() -> (Plan, Comm) {
+    fn area() -> (Plan, Comm, Memory) {
         let request = machine::plan::Request {
             ranks: 2,
             cores_per_rank: None,
@@ -253,12 +269,12 @@ mod tests {
         };
         rustix::fs::ftruncate(&memory.file, memory.ram.bytes()).expect("grows");
         let comm = Comm::map(&memory, &plan).expect("maps");
-        (plan, comm)
+        (plan, comm, memory)
     }
 
     #[test]
     fn cores_are_summed_and_calls_named() {
-        let (plan, comm) = area();
+        let (plan, comm, memory) = area();
         for cpu in 0..2 {
             comm.stats(cpu).entries.put(10);
             comm.stats(cpu)
@@ -269,7 +285,9 @@ mod tests {
         comm.stats(0).by_call[39].put(7);
         comm.stats(0).by_call[511].put(1);
         comm.rank(1).node.peak_bytes.put(5 << 20);
-        let stats = Stats::collect(&plan, &comm, Duration::from_millis(1234), true);
+        comm.header().populated_bytes.put(3 << 20);
+        let wall = Duration::from_millis(1234);
+        let stats = Stats::collect(&plan, &comm, &memory.file, wall, true);
         assert_eq!(stats.total.entries, 20);
         assert_eq!(
             stats.total.irqs_off_max,
@@ -295,5 +313,9 @@ mod tests {
         assert_eq!(json["cores"][1]["irqs_off_max"]["ns"], 2000);
         assert_eq!(json["calls"][1]["served"], "shipped");
         assert_eq!(json["ranks"][1]["peak_bytes"], 5 << 20);
+        let host =
+            "K of memory behind it, 0K of that in pages of 2 MiB, 3M had before it was touched";
+        assert!(table.contains(host), "{table}");
+        assert!(json["node"]["resident_bytes"].as_u64() > Some(0));
     }
 }

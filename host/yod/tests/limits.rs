@@ -10,9 +10,22 @@ use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
 /// Prints many lines, or computes for ever.
 const PROGRAM: &str = r#"
+#include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 int main(int argc, char **argv) {
+    if (argc > 1 && !strcmp(argv[1], "calls")) {
+        char path[4096];
+        struct rlimit limit;
+        memset(memset(path, '/', sizeof path) + 100, 'a', 3900);
+        path[4000] = 0;
+        getrlimit(RLIMIT_STACK, &limit);
+        printf("%d %d %d ", rename(path, path) != 0, open("/proc/self/maps", O_RDONLY) > 0, system("true"));
+        printf("%lu\n", (unsigned long)limit.rlim_cur);
+        return 0;
+    }
     if (argc > 1 && !strcmp(argv[1], "spin")) for (;;) __asm__ volatile("pause");
     for (int i = 0; i < 2000; i++) { printf("line %d of ", i); fflush(i % 7 ? stdout : NULL); puts("many"); }
     return 0;
@@ -54,6 +67,24 @@ fn a_small_stack_is_enough() {
             .stderr(Stdio::piped()));
         assert_eq!(ended.status, 0, "{options}: {ended:?}");
     }
+}
+
+/// What Linux did for such a program took more stack than the program had left itself, in the proxy: SIGSEGV.
+#[test]
+fn a_small_stack_is_the_programs_alone() {
+    let Some(program) = program("stack-of-its-own") else {
+        return;
+    };
+    let ended = run(Command::new("sh")
+        .args(["-c", "ulimit -s 64 && exec \"$0\" -m 64M \"$1\" calls"])
+        .args([yod_path().as_ref(), program.as_os_str()])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped()));
+    assert_eq!(
+        (ended.status, ended.out.as_str()),
+        (0, "1 1 0 65536\n"),
+        "{ended:?}"
+    );
 }
 
 /// SIGKILL at the limit on processor time was put down to memory. The ranks have none, so it is QEMU's that is reached.

@@ -8,7 +8,7 @@ use core::mem::MaybeUninit;
 use abi::Errno;
 use hal::addr::Va;
 use hal::traps::UserFrame;
-use qk_core::signals::{Action, AltStack, SigInfo, SigSet, Signal, code, sa};
+use qk_core::signals::{Action, AltStack, MINSIGSTKSZ, SigInfo, SigSet, Signal, code, sa};
 
 use crate::signal;
 use crate::thread::{Own, Thread};
@@ -159,6 +159,7 @@ pub fn pop(this: &'static Thread, frame: &mut UserFrame) -> Result<(), Errno> {
     let from = user(at, HEAD_WORDS as u64 * 8)?;
     let head = hal::user::read_words_to(&mut head, from).map_err(|_| Errno::EFAULT)?;
     let [_, uc_flags, _, base, flags, size_bytes, context @ .., mask] = head;
+    let sp = Va(frame.rsp);
     load(frame, context, *uc_flags);
     let mask = SigSet(*mask);
     load_fpu(context[FPU]).inspect_err(|_| {
@@ -171,8 +172,9 @@ pub fn pop(this: &'static Thread, frame: &mut UserFrame) -> Result<(), Errno> {
     };
     signal::change_mask(this, |own| {
         own.set_blocked(mask);
-        // Linux ignores a stack that cannot be restored (restore_altstack).
-        let _ = own.altstack.set(stack, Va(frame.rsp), 0);
+        // Linux ignores a stack that cannot be restored (restore_altstack): one that is too small, and any while the handler is on one. Since
+        // 6.12 it looks where the handler is before it looks at the context.
+        let _ = own.altstack.set(stack, sp, MINSIGSTKSZ);
     });
     Ok(())
 }

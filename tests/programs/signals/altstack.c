@@ -41,6 +41,35 @@ static void install(int signo, void (*handler)(int), int flags)
     need(sigaction(signo, &action, NULL) == 0, "sigaction");
 }
 
+static stack_t left; // what a handler leaves in its frame
+
+static void leave(int signo, siginfo_t *info, void *context)
+{
+    (void)info;
+    where(signo);
+    ((ucontext_t *)context)->uc_stack = left;
+}
+
+// Regression: what a handler had stored was there after its return, though it ran on the stack that was in use, or it was too small.
+static void edited_frames(stack_t set)
+{
+    struct sigaction action = {.sa_sigaction = leave, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+    stack_t now;
+    left = (stack_t){.ss_sp = alt, .ss_size = ALT_BYTES / 2};
+    sigaction(SIGUSR1, &action, NULL);
+    raise(SIGUSR1);
+    check(on_alt && sigaltstack(NULL, &now) == 0 && now.ss_size == set.ss_size, "a handler on it leaves another: ignored");
+    action.sa_flags = SA_SIGINFO;
+    sigaction(SIGUSR1, &action, NULL);
+    raise(SIGUSR1);
+    check(!on_alt && sigaltstack(NULL, &now) == 0 && now.ss_size == ALT_BYTES / 2, "one on the main stack: taken");
+    left.ss_size = 2047;
+    raise(SIGUSR1);
+    check(sigaltstack(NULL, &now) == 0 && now.ss_size == ALT_BYTES / 2, "one of 2,047 bytes: ignored");
+    need(sigaltstack(&set, NULL) == 0, "sigaltstack");
+    install(SIGUSR1, where, SA_ONSTACK);
+}
+
 int main(void)
 {
     stack_t now, set = {.ss_size = ALT_BYTES};
@@ -59,6 +88,8 @@ int main(void)
     check(on_alt && flags_inside == SS_ONSTACK, "with it on the other one, and SS_ONSTACK is told");
     sigaltstack(NULL, &now);
     check(now.ss_flags == 0, "not so after the return");
+
+    edited_frames(set);
 
     struct rlimit limit = {1 << 20, 8 << 20}, old;
     need(getrlimit(RLIMIT_STACK, &old) == 0, "getrlimit");

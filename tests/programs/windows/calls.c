@@ -108,6 +108,21 @@ static void large_buffers(void)
     unlink("large");
 }
 
+// The strings are looked at before there is no such program.
+static void programs(void)
+{
+    static char name[] = "no such program";
+    char **vector = (char **)(there + 1024), *mine[] = {there, name, NULL};
+    strcpy(there, name);
+    vector[0] = there;
+    vector[1] = name;
+    vector[2] = NULL;
+    check_fails(execve(there, vector, vector), ENOENT, "execve of a path, arguments and variables there");
+    check_fails(execve(name, mine, mine), ENOENT, "and of our vectors with strings there");
+    mine[1] = before_edge;
+    check_fails(execve(name, mine, NULL), EFAULT, "and of a string beyond a mapping");
+}
+
 // Another rank's memory is mapped, moved and protected by that alone.
 static void own_memory_only(void)
 {
@@ -346,6 +361,7 @@ int main(void)
         system_v();
         by_number();
         process_vm();
+        programs();
         own_memory_only();
     }
     forgotten();

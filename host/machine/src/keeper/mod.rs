@@ -48,6 +48,8 @@ pub struct Launch<M> {
     pub pct: PathBuf,
     /// System calls that the node is to treat as missing, a bit per number.
     pub refuse: [u64; 8],
+    /// Whether the partitions are given memory of the host before they are touched.
+    pub populate: bool,
     /// All clocks of the host, some time ago: the longer, the better the TSC's rate is known.
     pub first: Sample,
 }

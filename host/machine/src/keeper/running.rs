@@ -17,6 +17,7 @@ use crate::machine::{Boot, Instance, Machine};
 use crate::memory::Memory;
 use crate::message::{Ended, Event};
 use crate::plan::Plan;
+use crate::populate::Populating;
 use crate::serial::Log;
 use crate::sys;
 
@@ -31,6 +32,8 @@ pub struct Running<I> {
     machine: I,
     machine_ended: bool,
     ticker: Ticker,
+    populate: bool,
+    populating: Option<Populating>,
     log: Log,
     state: u64,
     events: Vec<Event>,
@@ -69,6 +72,8 @@ impl<I: Instance> Running<I> {
             machine,
             machine_ended: false,
             ticker: Ticker::new(launch.first),
+            populate: launch.populate,
+            populating: None,
             log: Log::default(),
             state: node::RESET,
             events: Vec::new(),
@@ -144,6 +149,9 @@ impl<I: Instance> Running<I> {
             return;
         }
         self.ticker.tick(&self.comm, self.plan.flags);
+        if let Some(populating) = &mut self.populating {
+            populating.poll(&self.comm);
+        }
         self.machine.serve();
         // First: the node of one that has ended may have come up a moment before.
         let death = self.machine.death();
@@ -168,6 +176,10 @@ impl<I: Instance> Running<I> {
         self.state = state;
         if let Some(binding) = self.binding.as_ref().filter(|_| state == node::UP) {
             self.machine.bind(binding, &self.plan);
+        }
+        if self.populate && state == node::UP {
+            // What it could be given it then is when it is touched.
+            self.populating = Populating::start(&self.memory, &self.plan).ok();
         }
         let log = if state > node::UP {
             self.read_log();

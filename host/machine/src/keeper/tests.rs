@@ -5,7 +5,7 @@ mod yods;
 use std::io::Write;
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
@@ -21,6 +21,7 @@ use crate::memory::Memory;
 use crate::message::UsedUp;
 use crate::message::tests::pair;
 use crate::node::Node;
+use crate::pages;
 use crate::plan::{Plan, Request, plan};
 use crate::ready;
 use crate::resources::Resources;
@@ -175,6 +176,7 @@ impl Test {
                 kernel: "/kernel".into(),
                 pct: "/pct".into(),
                 refuse: [0; 8],
+                populate: false,
                 first: Sample::now(),
             },
             log: log.into(),
@@ -297,6 +299,50 @@ fn a_node_is_made_of_what_the_machine_has() {
 
         drop((keeper, node));
         assert!(matches!(seen.recv(), Ok(Seen::Ended)));
+        assert!(keeper_thread.join().expect("no panic").is_ok());
+    });
+}
+
+/// A first touch was a fault of the host's for each page. What is populated is what ranks are given, and nothing before they are.
+#[test]
+fn what_ranks_are_given_has_memory_before_it_is_touched() {
+    let mut test = Test::new(pieces());
+    test.launch.populate = true;
+    let (job, plan) = (test.job(), test.plan);
+    let (ours, keepers) = pair();
+    std::thread::scope(|scope| {
+        let launch = &test.launch;
+        let keeper_thread = scope.spawn(move || {
+            let running = Running::start(launch, &job)?;
+            running.run(clients(keepers, job)?)
+        });
+        let Ok(Seen::Started { bells, .. }) = test.seen.recv() else {
+            panic!("not started");
+        };
+        let (keeper, node) = join(ours);
+        let changed = || ring(&bells.host[plan.ranks]);
+        node.comm.header().reach(node::UP);
+        changed();
+        assert!(matches!(next_event(&keeper), Event::State { .. }));
+        assert_eq!(node.comm.header().populated_bytes.load(), 0);
+        let before = pages::resident_bytes(&node.memory.file).expect("known");
+        let first = &pieces()[0];
+        for rank in 0..2 {
+            let [base, bytes] = &node.comm.rank(rank).node.partition;
+            base.put(first.gpa + rank as u64 * 2 * MIB);
+            bytes.put(2 * MIB);
+        }
+        changed();
+        let due = Instant::now() + LIMIT;
+        while node.comm.header().populated_bytes.load() < 4 * MIB {
+            assert!(Instant::now() < due, "it is not done");
+            std::thread::yield_now();
+        }
+        let after = pages::resident_bytes(&node.memory.file).expect("known");
+        // The records of the ranks are memory, too.
+        let more = after - before;
+        assert!((4 * MIB..5 * MIB).contains(&more), "{before}, {after}");
+        drop((keeper, node));
         assert!(keeper_thread.join().expect("no panic").is_ok());
     });
 }

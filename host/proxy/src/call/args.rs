@@ -253,7 +253,7 @@ fn by_number(
                 args[0] = (args[0] as u32).min(first_own_fd).into();
             }
         }
-        libc::SYS_setrlimit => own::limit(args, first_own_fd, memory, &mut scratch.rlimit)?,
+        libc::SYS_setrlimit => own::limit(args, first_own_fd, &mut scratch.rlimit)?,
         libc::SYS_kcmp => own::compare(args, first_own_fd)?,
         libc::SYS_signalfd | libc::SYS_signalfd4 => {
             own::received(args, memory, &mut scratch.received);

@@ -121,29 +121,22 @@ pub fn capabilities(
     Ok(())
 }
 
-/// setrlimit: hard limits on descriptors and on file sizes are the node's to keep, for the proxy needs room above: for
+/// setrlimit: the QK has read soft and hard limit, which are the third and the fourth argument: the program may have stored others
+/// meanwhile. Hard limits on descriptors and on file sizes are the node's to keep, for the proxy needs room above: for
 /// descriptors of its own, and for the files that stand for those of /proc ([`crate::special`]). Linux is given `copy`.
 ///
 /// # Errors
 /// EPERM for more descriptors than the rank may have: they would meet ours, even if the rank is privileged to raise its limit.
-pub fn limit(
-    args: &mut [u64; 6],
-    first_own_fd: u32,
-    memory: &impl RankMemory,
-    copy: &mut [u64; 2],
-) -> Result<(), Errno> {
-    let own_hard = match args[0] as u32 {
+pub fn limit(args: &mut [u64; 6], first_own_fd: u32, copy: &mut [u64; 2]) -> Result<(), Errno> {
+    let [resource, _, soft, hard, ..] = *args;
+    let own_hard = match resource as u32 {
         libc::RLIMIT_NOFILE => hard_limit(Resource::Nofile),
         libc::RLIMIT_FSIZE => hard_limit(Resource::Fsize),
-        _ => return Ok(()),
+        _ => 0,
     };
-    if memory.read(args[1], copy.as_mut_bytes()).is_err() {
-        args[1] = GUARD_ADDR;
-        return Ok(());
-    }
-    let [soft, hard] = *copy;
+    *copy = [soft, hard];
     if soft <= hard {
-        if args[0] as u32 == libc::RLIMIT_NOFILE && hard > first_own_fd.into() {
+        if resource as u32 == libc::RLIMIT_NOFILE && hard > first_own_fd.into() {
             return Err(Errno::EPERM);
         }
         copy[1] = hard.max(own_hard);

@@ -1,6 +1,7 @@
 //! gdb's packets as they come in (gdb's manual, "Remote Protocol: Overview"): `$BODY#XX`, XX the sum of the body's bytes.
 //!
-//! One that is damaged is answered with `-`, upon which gdb sends it again, and goes no further: crate gdbstub ends the session at one.
+//! One that is damaged is answered with `-`, upon which gdb sends it again, and goes no further; and what gdb answers with `-` is sent
+//! again: crate gdbstub ends the session at either.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -19,6 +20,36 @@ const INTERRUPT: u8 = 3;
 pub struct Packets {
     stream: UnixStream,
     incoming: Incoming,
+    outgoing: Outgoing,
+}
+
+/// The packet that was sent last.
+struct Outgoing {
+    packet: Vec<u8>,
+    /// How many digits of its sum have yet to be sent; `None`: of its body some.
+    digits: Option<usize>,
+}
+
+impl Outgoing {
+    /// Nothing was sent.
+    const NONE: Outgoing = Outgoing {
+        packet: Vec::new(),
+        digits: Some(0),
+    };
+
+    /// Keeps a byte that is sent, if it is one of a packet.
+    fn keep(&mut self, byte: u8) {
+        self.digits = match (byte, self.digits) {
+            (b'$', _) => {
+                self.packet.clear();
+                None
+            }
+            (_, Some(0)) => return,
+            (b'#', None) => Some(2),
+            (_, digits) => digits.map(|left| left - 1),
+        };
+        self.packet.push(byte);
+    }
 }
 
 /// What has come in.
@@ -39,7 +70,7 @@ impl Incoming {
                 self.partial = vec![b'$'];
                 return len > 0;
             }
-            (b'+' | b'-' | INTERRUPT, 0) => self.ready.push_back(byte),
+            (b'+' | INTERRUPT, 0) => self.ready.push_back(byte),
             (_, 0) => {}
             (_, MOST_BYTES..) => {
                 self.partial.clear();
@@ -76,6 +107,7 @@ impl Packets {
         Packets {
             stream,
             incoming: Incoming::default(),
+            outgoing: Outgoing::NONE,
         }
     }
 
@@ -98,7 +130,9 @@ impl Packets {
 
     fn take(&mut self, bytes: &[u8]) -> io::Result<()> {
         for byte in bytes {
-            if self.incoming.is_damaged_by(*byte) {
+            if *byte == b'-' && self.incoming.partial.is_empty() {
+                (&self.stream).write_all(&self.outgoing.packet)?;
+            } else if self.incoming.is_damaged_by(*byte) {
                 (&self.stream).write_all(b"-")?;
             }
         }
@@ -116,10 +150,11 @@ impl Connection for Packets {
     type Error = io::Error;
 
     fn write(&mut self, byte: u8) -> io::Result<()> {
-        (&self.stream).write_all(&[byte])
+        self.write_all(&[byte])
     }
 
     fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        bytes.iter().for_each(|byte| self.outgoing.keep(*byte));
         (&self.stream).write_all(bytes)
     }
 
@@ -167,8 +202,8 @@ mod tests {
     #[test]
     fn whole_packets_go_on() {
         assert_eq!(
-            taken(b"+$g#67\x03-$m0,1#fa"),
-            ("+$g#67\x03-$m0,1#fa".into(), 0)
+            taken(b"+$g#67\x03+$m0,1#fa"),
+            ("+$g#67\x03+$m0,1#fa".into(), 0)
         );
         assert_eq!(taken(b"$g#6"), (String::new(), 0), "not all of it is there");
     }
@@ -193,6 +228,23 @@ mod tests {
         let mut long = vec![b'$'];
         long.resize(2 * MOST_BYTES, b'x');
         assert_eq!(taken(&long), (String::new(), 1));
+    }
+
+    /// At the first `-` the session ended, and the rank went on without its debugger.
+    #[test]
+    fn what_gdb_did_not_understand_is_sent_again() -> io::Result<()> {
+        let (gdb, stub) = UnixStream::pair()?;
+        let mut packets = Packets::new(stub);
+        (&gdb).write_all(b"-+")?;
+        assert_eq!(packets.read()?, b'+', "there was nothing to send again");
+        packets.write_all(b"+$T05#b9")?;
+        packets.write(b'+')?;
+        (&gdb).write_all(b"-$g#67")?;
+        assert_eq!(packets.read()?, b'$');
+        let mut sent = [0; 16];
+        (&gdb).read_exact(&mut sent)?;
+        assert_eq!(&sent, b"+$T05#b9+$T05#b9");
+        Ok(())
     }
 
     #[test]

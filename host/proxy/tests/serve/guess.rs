@@ -169,8 +169,7 @@ fn numbers_run_out_alike() {
     let numbers = |threads| {
         let mut node = node_of(threads);
         let hard = node.area().host.rlimits[libc::RLIMIT_NOFILE as usize][1].load();
-        let limit = node.put_words(BUF, &[7, hard]);
-        let set = [libc::RLIMIT_NOFILE as u64, limit];
+        let set = [libc::RLIMIT_NOFILE as u64, 0, 7, hard];
         assert_eq!(node.call(libc::SYS_setrlimit, &set), 0);
         assert_eq!(node.call(libc::SYS_close_range, &[3, 100, 0]), 0);
         ["null", "zero", "/proc/self/status", "full", "null"].map(|name| {

@@ -113,7 +113,6 @@ const CALLS: &[(i64, &str)] = &[
     (libc::SYS_dup, "f"),
     (libc::SYS_lseek, "fll"),
     (libc::SYS_inotify_add_watch, "fsl"),
-    (libc::SYS_setrlimit, "7P"),
     (libc::SYS_ftruncate, "fl"),
 ];
 

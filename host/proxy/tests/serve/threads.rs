@@ -316,12 +316,10 @@ fn limits_are_set_while_others_need_room() {
     const THREADS: usize = 8;
     let mut node = node_of(THREADS);
     let path = node.put(BUF + 0x1000, b"/proc/self/exe\0");
-    let limit = BUF + 0x2000;
     let hard = node.area().host.rlimits[libc::RLIMIT_NOFILE as usize][1].load();
-    let set = [libc::RLIMIT_NOFILE as u64, limit];
     for round in 0..300 {
         let files = 100 + round % 50;
-        node.put_words(limit, &[files, hard]);
+        let set = [libc::RLIMIT_NOFILE as u64, 0, files, hard];
         // Workers that have just answered take the next request at once: all of them are busy when the limit is set.
         for turn in 0..20 {
             for thread in 1..THREADS {

@@ -103,6 +103,14 @@ impl Stats {
         }
         let (ram, kernel) = (Bytes(self.node.ram_bytes), Bytes(self.node.kernel_bytes));
         writeln!(out, "node: {ram} of RAM, {kernel} of it for the kernel")?;
+        let (resident, large) = (self.node.resident_bytes, self.node.large_bytes);
+        let populated = Bytes(self.node.populated_bytes);
+        writeln!(
+            out,
+            "host: {} of memory behind it, {} of that in pages of 2 MiB, {populated} had before it was touched",
+            Bytes(resident),
+            Bytes(large)
+        )?;
         let wall = self.wall_ns as f64 / 1e9;
         writeln!(
             out,

@@ -2,6 +2,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod memory;
 mod signals;
 
 use std::io::Write;

@@ -10,6 +10,9 @@ pub const SS_DISABLE: u32 = 2;
 /// ss_flags: forget it when a handler is entered, so that the handler may switch away.
 pub const SS_AUTODISARM: u32 = 1 << 31;
 
+/// Bytes that an alternate stack has at least (arch/x86/include/uapi/asm/signal.h).
+pub const MINSIGSTKSZ: u64 = 2048;
+
 /// Bytes below the stack pointer that belong to the running function (System V ABI, x86-64 §3.2.2).
 const RED_ZONE_BYTES: u64 = 128;
 

@@ -15,7 +15,7 @@ mod set;
 mod tests;
 mod thread;
 
-pub use altstack::{AltStack, SS_AUTODISARM, SS_DISABLE, SS_ONSTACK};
+pub use altstack::{AltStack, MINSIGSTKSZ, SS_AUTODISARM, SS_DISABLE, SS_ONSTACK};
 use forgotten::Forgotten;
 use info::Kept;
 pub use info::{Expiration, Pending, SigInfo, code};

@@ -10,6 +10,7 @@ mod plan;
 use abi::Errno;
 use abi::map::{PAGE, USER_TOP};
 use abi::syscall::Call as Row;
+use abi::syscall::operand::Operand;
 use alloc::vec::Vec;
 use hal::addr::{Va, VaRange};
 use plan::{Back, PASS_WORK, Piece, Plan, Value, WORD_WORK, stop_there};
@@ -61,6 +62,27 @@ impl Bounce {
         for i in 0..row.args.len() {
             plan.argument(row.operand(i, &asked), i, asked[i])?;
         }
+        Bounce::of(plan, rank, args)
+    }
+
+    /// The same for execve: a path and two vectors of strings. `None`: none of them is in a window.
+    ///
+    /// # Errors
+    /// ENOMEM.
+    pub fn of_exec(rank: &Rank, args: &mut [u64; 3]) -> Result<Option<Bounce>, Errno> {
+        let mut plan = Plan::default();
+        let [path, argv, envp] = *args;
+        plan.argument(Operand::String, 0, path)?;
+        plan.strings(1, argv)?;
+        plan.strings(2, envp)?;
+        // BOUND: the arguments of a call.
+        if plan.args.iter().all(Option::is_none) {
+            return Ok(None);
+        }
+        Bounce::of(plan, rank, args).map(Some)
+    }
+
+    fn of(plan: Plan, rank: &Rank, args: &mut [u64]) -> Result<Bounce, Errno> {
         let len_bytes = plan.len_bytes.next_multiple_of(PAGE).max(PAGE);
         let base = rank.with_aspace(|aspace| {
             let args = MmapArgs {
@@ -79,10 +101,10 @@ impl Bounce {
             pieces: plan.pieces,
         };
         // BOUND: the arguments of a call.
-        for (i, value) in plan.args.iter().enumerate() {
+        for (arg, value) in args.iter_mut().zip(&plan.args) {
             match *value {
-                Some(Value::At(offset)) => args[i] = base + offset,
-                Some(Value::Number(number)) => args[i] = number,
+                Some(Value::At(offset)) => *arg = base + offset,
+                Some(Value::Number(number)) => *arg = number,
                 None => {}
             }
         }

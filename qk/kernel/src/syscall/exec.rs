@@ -4,6 +4,7 @@ use abi::Errno;
 use abi::control::HostOp;
 use abi::rlimit;
 
+use super::bounce::Bounce;
 use super::{Call, RESTART, RESTART_ALWAYS, SysResult};
 use crate::exec;
 use crate::host::ship;
@@ -26,10 +27,15 @@ fn replace(call: &mut Call<'_>, [directory, path, argv, envp, flags]: [u64; 5]) 
     let (thread, rank) = (call.thread, call.rank);
     {
         let _turn = rank.turns().lock_execs();
-        let stack_limit = rank.limit(rlimit::STACK)[0];
-        let args = [directory, path, argv, envp, flags, stack_limit];
         if !thread.must_end() {
-            match ship::host_op_until_signal(thread, HostOp::PrepareExec, args) {
+            let mut strings = [path, argv, envp];
+            let bounce = Bounce::of_exec(rank, &mut strings)?;
+            let [path, argv, envp] = strings;
+            let stack_limit = rank.limit(rlimit::STACK)[0];
+            let args = [directory, path, argv, envp, flags, stack_limit];
+            let prepared = ship::host_op_until_signal(thread, HostOp::PrepareExec, args);
+            bounce.map_or(Ok(()), |bounce| bounce.end(thread, 0))?;
+            match prepared {
                 // Opening the file waits for a lease or for a slow file system, until there is a signal to act on.
                 Err(Errno::EINTR) => return Err(thread.interrupted(RESTART)),
                 prepared => prepared?,

@@ -72,7 +72,8 @@ fn set(call: &Call<'_>, resource: usize, from: u64) -> SysResult {
     }
     if resource == RLIMIT_FSIZE || !LIMITS.contains(&resource) {
         let nr = SETRLIMIT.into();
-        let ret = ship::linux_call(call.thread, nr, &[resource as u64, from, 0, 0, 0, 0]);
+        // Not where they lie: the program may store others there meanwhile, of which nothing would be known here.
+        let ret = ship::linux_call(call.thread, nr, &[resource as u64, 0, soft, hard, 0, 0]);
         Errno::check(ret)?;
     }
     call.rank

@@ -3,7 +3,7 @@
 use abi::Errno;
 use abi::syscall::request::signals_later;
 use hal::addr::Va;
-use qk_core::signals::{self, Action, AltStack, SigInfo, SigSet, Signal, code};
+use qk_core::signals::{self, Action, AltStack, MINSIGSTKSZ, SigInfo, SigSet, Signal, code};
 
 use super::others::{is_self, ship_on, thread_of};
 use super::{Call, RESTART_NO_HANDLER, SysResult};
@@ -202,9 +202,7 @@ pub fn sigaltstack(call: &mut Call<'_>) -> SysResult {
     let before = with_own(call, |thread| -> Result<AltStack, Errno> {
         let before = thread.altstack.report(sp);
         if let Some(wanted) = wanted {
-            /// MINSIGSTKSZ (arch/x86/include/uapi/asm/signal.h).
-            const MIN_BYTES: u64 = 2048;
-            thread.altstack.set(wanted, sp, MIN_BYTES)?;
+            thread.altstack.set(wanted, sp, MINSIGSTKSZ)?;
         }
         Ok(before)
     })?;

@@ -143,8 +143,7 @@ fn signals_by_one_without_descriptors() {
     const EPERM: i64 = -1;
     let (mut node, keeper) = (Node::new(), Keeper::start());
     let hard = node.area().host.rlimits[libc::RLIMIT_NOFILE as usize][1].load();
-    let limit = node.put_words(PATH, &[3, hard]);
-    let set = [libc::RLIMIT_NOFILE as u64, limit];
+    let set = [libc::RLIMIT_NOFILE as u64, 0, 3, hard];
     assert_eq!(node.call(libc::SYS_setrlimit, &set), 0);
     assert_eq!(open(&mut node, b"/dev/null\0", 0), EMFILE);
     for pid in [std::process::id(), keeper.process.id()] {

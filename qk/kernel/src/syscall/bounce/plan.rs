@@ -21,6 +21,8 @@ const LOOK_WORK: u32 = 170;
 pub const PASS_WORK: u32 = LOOK_WORK / 5;
 /// Work of writing a word, in instructions.
 pub const WORD_WORK: u32 = 50;
+/// Of a vector of strings: more take more than an execve may (three quarters of _STK_LIM, fs/exec.c).
+const MOST_STRINGS: u64 = (6 << 20) / 8;
 /// sizeof(struct ifconf), and of its length, an int (uapi/linux/if.h).
 const IFCONF_BYTES: u64 = 16;
 const LENGTH_BYTES: u64 = 4;
@@ -176,6 +178,49 @@ impl Plan {
             }
         }
         Ok(Some(place))
+    }
+
+    /// Adds a vector of strings that ends with a null pointer, the argument with index `i`, where it or a string lies in a window. What
+    /// cannot be read, and a longer string than a path, is left as it is.
+    ///
+    /// # Errors
+    /// ENOMEM.
+    pub fn strings(&mut self, i: usize, at: u64) -> Result<(), Errno> {
+        let pointer = |n: u64| {
+            let word = Program(LOOK_WORK).words(at.wrapping_add(8 * n));
+            word.map(|[word]| word)
+        };
+        let (mut count, mut any) = (0, is_remote(at));
+        // POINT: user::read
+        loop {
+            match pointer(count) {
+                Some(0) => break,
+                Some(word) if count < MOST_STRINGS => any |= is_remote(word),
+                _ => return Ok(()),
+            }
+            count += 1;
+        }
+        if !any {
+            return Ok(());
+        }
+        let place = self.room(8 * (count + 1));
+        // POINT: user::read
+        for n in 0..count {
+            let word = pointer(n).unwrap_or(0);
+            let len_bytes = if is_remote(word) {
+                string_bytes(word, STRING_BYTES).filter(|&len_bytes| len_bytes < STRING_BYTES)
+            } else {
+                None
+            };
+            let copy = match len_bytes {
+                Some(len_bytes) => self.bounced(word, len_bytes, Back::None)?,
+                None => None,
+            };
+            self.structure(place + 8 * n, &[word], &[(0, copy)])?;
+        }
+        self.structure(place + 8 * count, &[0], &[])?;
+        self.args[i] = Some(Value::At(place));
+        Ok(())
     }
 
     /// pselect6's pair of mask and length: where its copy is. `None`: it cannot be read.

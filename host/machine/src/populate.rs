@@ -1,0 +1,94 @@
+//! Gives the ranks' partitions memory of this host before they are touched, in the background.
+//!
+//! Without it the first touch of each page of the host is an exit of the node's machine, in which Linux finds, zeroes and maps it; no
+//! counter of the node sees that. It is done by a thread of the keeper once the node is up and says where a rank's partition
+//! lies, at low priority, and no further than there is memory for all that is yet to do: what the host lacks stays sparse, as all of it is
+//! without this. A node that ends takes the thread with it.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+
+use rustix::process::setpriority_process;
+use wire::ram::Place;
+
+use crate::comm::Comm;
+use crate::memory::Memory;
+use crate::pages::chunks;
+use crate::plan::Plan;
+use crate::resources::Resources;
+use crate::shared::Shared;
+
+/// The nicest.
+const PRIORITY: i32 = 19;
+
+/// The thread, and what it was told.
+pub struct Populating {
+    partitions: Sender<(u64, u64)>,
+    /// Of each rank.
+    known: Vec<bool>,
+}
+
+impl Populating {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// No descriptor, memory or thread left.
+    pub fn start(memory: &Memory, plan: &Plan) -> io::Result<Populating> {
+        let memory = memory.try_clone()?;
+        let plan = *plan;
+        let (partitions, known) = channel();
+        let run = move || {
+            // What it could not do is not there in the count.
+            let _ = populate(&memory, &plan, &known);
+        };
+        thread::Builder::new().name("populate".into()).spawn(run)?;
+        Ok(Populating {
+            partitions,
+            known: vec![false; plan.ranks],
+        })
+    }
+
+    /// Looks which ranks have their partitions by now.
+    pub fn poll(&mut self, comm: &Comm) {
+        for (rank, known) in self.known.iter_mut().enumerate() {
+            let [base, bytes] = comm.rank(rank).node.partition.each_ref().map(|w| w.load());
+            if !*known && bytes > 0 {
+                *known = true;
+                // It has given up when it does not listen any more.
+                let _ = self.partitions.send((base, bytes));
+            }
+        }
+    }
+}
+
+fn populate(memory: &Memory, plan: &Plan, partitions: &Receiver<(u64, u64)>) -> io::Result<()> {
+    // Without an id it is the calling thread's.
+    setpriority_process(None, PRIORITY)?;
+    let comm = Comm::map(memory, plan)?;
+    let all_bytes = plan.ranks as u64 * plan.partition_bytes;
+    let mut done_bytes = 0;
+    for (base, bytes) in partitions {
+        let offset = match memory.ram.place(base, bytes) {
+            Some(Place::Ram(offset)) if bytes <= plan.partition_bytes => offset,
+            _ => return Err(io::ErrorKind::InvalidData.into()),
+        };
+        for chunk in chunks(offset..offset + bytes) {
+            if !has_room(Resources::of_host().memory_bytes, all_bytes - done_bytes) {
+                return Ok(());
+            }
+            let chunk_bytes = chunk.end - chunk.start;
+            let file = memory.file.as_fd();
+            Shared::map_large(file, chunk.start, chunk_bytes as usize)?.populate()?;
+            done_bytes += chunk_bytes;
+            comm.header().populated_bytes.store(done_bytes);
+        }
+    }
+    Ok(())
+}
+
+/// Whether there is memory for all that is left, so that the last of it takes nobody else's.
+const fn has_room(available_bytes: u64, left_bytes: u64) -> bool {
+    available_bytes >= left_bytes
+}
