@@ -39,6 +39,7 @@ mod shared;
 mod signalfds;
 mod signals;
 mod special;
+mod spin;
 mod start;
 mod stub;
 mod sync;
