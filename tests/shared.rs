@@ -221,3 +221,11 @@ fn programs_in_turn_have_their_text_in_the_pool() -> Result<()> {
     let yod = Run::yod(&["-m", "64M", "--shared-memory", "8M", "--"]);
     checks_passed(&clean::run(yod.args(&[program.to_string_lossy()]))?)
 }
+
+/// Children mapped no text, but had copies: what no rank mapped any more was free at once.
+#[test]
+fn a_child_keeps_its_text_when_the_pool_is_short() -> Result<()> {
+    let program = tree::program("glibc-static", "text_of_child");
+    let yod = Run::yod(&["-m", "64M", "--shared-memory", "8M", "--"]);
+    checks_passed(&clean::run(yod.args(&[program.to_string_lossy()]))?)
+}

@@ -279,6 +279,24 @@ pub const CATALOGUE: &[Row] = &[
         "posix_spawn and wait of /bin/true by the same program",
     ),
     row(
+        "fork_python_ratio",
+        "of native",
+        Aim::Towards(8.0),
+        "fork, exit and wait by a Python that has loaded nothing (-I -S), as fork_10mib_ratio",
+    ),
+    row(
+        "create_ratio",
+        "of native",
+        Aim::Towards(10.0),
+        "open and close of a new file in memory (/dev/shm), median of 1,000, 21 interleaved runs",
+    ),
+    row(
+        "open_ratio",
+        "of native",
+        Aim::None,
+        "open and close of the same files again",
+    ),
+    row(
         "pingpong_calls_openmpi",
         "calls per 5 ms",
         Aim::Towards(1.0),

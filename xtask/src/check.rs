@@ -162,6 +162,7 @@ fn all_steps() -> Vec<Step> {
         Step::new("windows", system("windows")),
         Step::new("shared", system("shared")),
         Step::new("strace", system("strace")),
+        Step::new("host-calls", system("host_calls")),
         Step::new("gdb", system("gdb")),
         Step::new("noise", noise()),
         Step::new("unseen", system("unseen")),

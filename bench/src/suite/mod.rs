@@ -127,6 +127,14 @@ pub const GROUPS: &[Group] = &[
         find: children::ratios,
     },
     Group {
+        names: &["fork_python_ratio"],
+        find: children::python,
+    },
+    Group {
+        names: &["create_ratio", "open_ratio"],
+        find: children::opens,
+    },
+    Group {
         names: &["pingpong_calls_openmpi", "pingpong_calls_mpich"],
         find: mpi::ping_pong_calls,
     },

@@ -40,6 +40,7 @@ mod shared;
 mod signalfds;
 mod signals;
 mod special;
+mod spin;
 mod stack;
 mod start;
 mod stub;

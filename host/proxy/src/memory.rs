@@ -180,7 +180,7 @@ impl Memory {
     }
 
     /// Whether a region shows text that other ranks show, too: frames of the node pool, of a mapping that is not shared.
-    fn is_text(&self, region: &Region) -> bool {
+    pub fn is_text(&self, region: &Region) -> bool {
         let place = self.ram.layout.place(region.gpa, PAGE);
         !region.shared && matches!(place, Some(Place::Pool(_)))
     }

@@ -1,9 +1,7 @@
 //! A worker: takes requests from the ship slot of one thread of the rank and answers them.
 //!
-//! It spins briefly for the next request, for a program that has just been answered often ships again at once, and then
-//! blocks until the node signals the doorbell. It yields while it spins, and never spins for long: with fewer host CPUs than threads the
-//! one that runs the program may be waiting for this very CPU, and a worker that has used little of its time is put on
-//! ahead of it when it is woken.
+//! It spins briefly for the next request, for a program that has just been answered often ships again soon (module `spin`), and then
+//! blocks until the node signals the doorbell.
 //!
 //! # Who is woken
 //! The node signals the same doorbell for a new request of any thread, for a call to give up and when the rank has ended.
@@ -17,7 +15,7 @@ use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::mpsc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use abi::Errno;
 use wire::ship::{Request, Server, Slot};
@@ -31,13 +29,11 @@ use crate::host_op;
 use crate::left;
 use crate::rank::Rank;
 use crate::signals;
+use crate::spin::Spin;
 use crate::terminal;
 
 /// Bytes of a worker's stack. What it works with is on the heap.
 const STACK_BYTES: usize = 256 << 10;
-
-/// How long to spin. On two busy CPUs a shipped lseek takes half as long in the mean as with 20 us.
-const SPIN: Duration = Duration::from_micros(2);
 
 /// Serves the rank's first thread until the process ends with the rank.
 pub fn run((rank, doorbell_set): (&'static Rank, OwnedFd)) -> ! {
@@ -62,8 +58,12 @@ fn serve(rank: &'static Rank, index: usize, wait: impl Fn()) -> ! {
     let slot = &rank.words().threads[index].slot;
     let mut server = Server::default();
     let mut caller = Caller::new(rank, index);
+    let mut spin = Spin::new();
     loop {
-        let request = next(rank, slot, &mut server, &wait);
+        let request = match poll(slot, &mut server, &mut spin) {
+            Some(request) => request,
+            None => next(rank, slot, &mut server, &wait),
+        };
         let ret = carry_out(rank, index, &mut caller, &request);
         if server.answer(slot, ret) {
             rank.link().signal_thread(index);
@@ -87,18 +87,21 @@ fn carry_out(rank: &'static Rank, index: usize, caller: &mut Caller, request: &R
     ret
 }
 
+/// Spins for the next request.
+fn poll(slot: &Slot, server: &mut Server, spin: &mut Spin) -> Option<Request> {
+    let (start, limit) = (Instant::now(), spin.limit());
+    let mut request = server.poll(slot);
+    while request.is_none() && start.elapsed() < limit {
+        hint::spin_loop();
+        request = server.poll(slot);
+    }
+    // One that was found later Linux kept from the CPU: others need that.
+    spin.ended(request.is_some() && start.elapsed() < limit);
+    request
+}
+
 /// Waits for the next request.
 fn next(rank: &Rank, slot: &Slot, server: &mut Server, wait: impl Fn()) -> Request {
-    let start = Instant::now();
-    while start.elapsed() < SPIN {
-        for _ in 0..16 {
-            if let Some(request) = server.poll(slot) {
-                return request;
-            }
-            hint::spin_loop();
-        }
-        std::thread::yield_now();
-    }
     server.announce_wait(slot, true);
     let request = loop {
         if let Some(request) = server.poll(slot) {

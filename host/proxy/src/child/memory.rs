@@ -35,11 +35,14 @@ pub fn memory_steps(
 ) -> Result<Needed, Errno> {
     memory.keep_from_children()?;
     let all: Vec<&Region> = memory.regions().iter().collect();
-    let (shared, own): (Vec<&Region>, Vec<&Region>) =
-        all.into_iter().partition(|region| region.shared);
-    let lent = match shared.is_empty() {
+    // Text is not copied: nobody writes to its frames.
+    let is_lent =
+        |region: &Region| region.shared || whose == Whose::Child && memory.is_text(region);
+    let (lent, own): (Vec<&Region>, Vec<&Region>) =
+        all.into_iter().partition(|region| is_lent(region));
+    let lent = match lent.is_empty() {
         true => None,
-        false => Some(Lent::write(steps, parent, memory.ram(), &shared)?),
+        false => Some(Lent::write(steps, parent, memory.ram(), &lent)?),
     };
     let copies = match whose {
         Whose::Rank => {

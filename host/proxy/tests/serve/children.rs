@@ -4,7 +4,7 @@ pub mod limits;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 
@@ -15,12 +15,16 @@ use wire::region_log::{Change, prot};
 
 use crate::Case;
 use crate::launch::Setup;
-use crate::node::{DATA, Directory, Node, PARTITION, wait_for};
+use crate::node::{DATA, Directory, Node, PARTITION, POOL, wait_for};
 
 pub const CASES: &[Case] = &[
     ("are_waited_for", are_waited_for),
     ("have_nothing_of_the_proxy", have_nothing_of_the_proxy),
     ("have_copies_of_memory", have_copies_of_memory),
+    (
+        "show_text_and_own_what_they_write",
+        show_text_and_own_what_they_write,
+    ),
     ("reach_no_other_process", reach_no_other_process),
     ("get_no_rights", get_no_rights),
     ("of_vfork_give_back_the_stack", of_vfork_give_back_the_stack),
@@ -209,6 +213,41 @@ fn have_copies_of_memory() {
     let pid = fork(&mut node);
     assert_eq!(wait(&mut node, pid), 7 << 8);
     assert_eq!(node.get_i32(word), 7);
+}
+
+/// Half of a small Python is text, which was copied for each child.
+fn show_text_and_own_what_they_write() {
+    const ADDR: u64 = 0x200_0000;
+    let mut node = node();
+    let text = Change::Map {
+        addr: ADDR,
+        len_bytes: 0x1000,
+        gpa: POOL.0,
+        prot: prot::READ | prot::TEXT,
+    };
+    node.log.append(&text).unwrap();
+    describe(&node, PAUSE, [0; 4]);
+    let pid = fork(&mut node);
+    assert!(pid > 0, "{pid}");
+    wait_for(|| status(pid).contains("\nState:\tS"));
+    let is_with_child = |node: &mut Node| node.host_op(HostOp::IsWithChild, &[POOL.0, 0x1000]);
+    assert_eq!(is_with_child(&mut node), 1);
+    let mut options = fs::OpenOptions::new();
+    let memory = options.read(true).write(true);
+    let memory = memory.open(format!("/proc/{pid}/mem")).unwrap();
+    let shown = || {
+        let mut bytes = [0; 4];
+        memory.read_exact_at(&mut bytes, ADDR).map(|()| bytes)
+    };
+    // In a copy this would not be seen.
+    node.put_gpa(POOL.0, b"text");
+    assert_eq!(shown().unwrap(), *b"text");
+    memory.write_all_at(b"own!", ADDR).unwrap();
+    assert_eq!(shown().unwrap(), *b"own!");
+    assert_eq!(node.get_gpa(POOL.0, 4), b"text");
+    assert_eq!(node.call(libc::SYS_kill, &[pid as u64, 9]), 0);
+    assert_eq!(wait(&mut node, pid), 9);
+    assert_eq!(is_with_child(&mut node), 0);
 }
 
 /// Runs a script in a child; its exit code.

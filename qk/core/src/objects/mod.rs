@@ -143,7 +143,7 @@ impl Object {
 pub struct Objects {
     frames: Frames,
     objects: Vec<Option<Object>>,
-    /// Of objects that are gone: not free yet.
+    /// Of objects that are gone, and text that is not mapped any more: not free yet.
     retired: Vec<Piece>,
     /// A bit per slot of the directory: taken.
     slots: [u64; MOST_PIECES / 64],
@@ -161,7 +161,7 @@ impl Objects {
     pub fn new(pool: PhysRange, zeroed: bool, point: Point) -> Option<Objects> {
         point(frames::SET_UP_WORK);
         let mut retired = Vec::new();
-        // Each piece has a slot, so there is always room.
+        // Each piece of an object has a slot, so there is always room.
         retired.try_reserve_exact(MOST_PIECES).ok()?;
         Some(Objects {
             frames: Frames::new(pool.start, pool.len_bytes(), zeroed, point)?,

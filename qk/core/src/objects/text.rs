@@ -1,14 +1,14 @@
 //! Text: what ranks of the node have mapped of files without write access, in frames of the node pool that are never written to.
 //!
 //! It is known by the file and the time of its last change, so a file that has changed is another one. It stays when it is not
-//! mapped any more, for the next program that does, until the pool runs short ([`Objects::take_idle_text`]); and it never takes more
+//! mapped any more, for the next program that does, until the pool runs short ([`Objects::retire_idle_text`]); and it never takes more
 //! than half of the pool, which files that ranks write to need. There is no object: each piece counts its own mappings.
 
 use abi::Errno;
 use abi::addr::Phys;
 use alloc::vec::Vec;
 
-use super::{File, Objects, Piece, TextLease, push};
+use super::{File, MOST_PIECES, Objects, Piece, TextLease, push};
 
 /// What a file's text is told apart by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -180,18 +180,28 @@ impl Objects {
         }
     }
 
-    /// Takes out what is not mapped. It may be given to [`Self::free_text`] when no window reaches it any more.
-    pub fn take_idle_text(&mut self) -> Vec<Piece> {
-        let (mut idle, point) = (Vec::new(), self.point);
-        self.texts.retain(|text| {
+    /// Retires what is not mapped ([`Self::retired`]), as far as there is room for that: windows and children may still reach it.
+    pub fn retire_idle_text(&mut self) {
+        let Objects {
+            texts,
+            retired,
+            text_bytes,
+            point,
+            ..
+        } = self;
+        texts.retain(|text| {
             point(LOOK_WORK);
-            let is_idle = text.mapped_bytes == 0;
-            !(is_idle && push(&mut idle, text.piece).is_ok())
+            // All pieces of objects have room besides.
+            let is_idle = text.mapped_bytes == 0 && retired.try_reserve(MOST_PIECES + 1).is_ok();
+            if is_idle {
+                retired.push(text.piece);
+                *text_bytes -= text.piece.len_bytes;
+            }
+            !is_idle
         });
-        idle
     }
 
-    /// Makes frames free that [`Self::extend_text`] or [`Self::take_idle_text`] has returned.
+    /// Makes frames free that [`Self::extend_text`] has returned.
     pub fn free_text(&mut self, pieces: &[Piece]) {
         self.text_bytes -= self.bytes(pieces);
         self.free(pieces);

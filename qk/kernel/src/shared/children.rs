@@ -46,6 +46,7 @@ pub fn share(
 ) -> SysResult {
     let rank = thread.rank();
     rank.with_aspace(|aspace| {
+        sharing::forks();
         if !rank.memory().maps_objects() {
             return fork();
         }

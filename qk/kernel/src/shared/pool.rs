@@ -60,14 +60,14 @@ impl Node {
         let _turn = self.reclaiming.lock();
         let mut pieces = Vec::new();
         self.with(|objects| {
+            // From now on it is not mapped anew.
+            objects.retire_idle_text();
             let retired = objects.retired();
             if pieces.try_reserve_exact(retired.len()).is_ok() {
                 pieces.extend_from_slice(retired);
             }
         });
-        // From now on it is not mapped anew.
-        let text = self.with(Objects::take_idle_text);
-        if pieces.is_empty() && text.is_empty() {
+        if pieces.is_empty() {
             return false;
         }
         windows::flush_all();
@@ -75,12 +75,8 @@ impl Node {
             preempt::point(ENTRY_WORK);
             !sharing::is_mapped(thread, piece.pa, piece.len_bytes)
         });
-        self.with(|objects| {
-            objects.release(&pieces);
-            // Children have copies of it.
-            objects.free_text(&text);
-        });
-        !pieces.is_empty() || !text.is_empty()
+        self.with(|objects| objects.release(&pieces));
+        !pieces.is_empty()
     }
 }
 

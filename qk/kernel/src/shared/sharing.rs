@@ -1,6 +1,6 @@
 //! Whether children share frames of the node pool.
 
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use abi::control::HostOp;
 use hal::addr::Phys;
@@ -8,10 +8,18 @@ use hal::addr::Phys;
 use crate::host::ship;
 use crate::thread::Thread;
 
-/// 0: no child maps frames of the pool. Else the number of the last change to that.
+/// 0: no child maps frames of objects. Else the number of the last change to that.
 pub(super) static SHARING: AtomicU64 = AtomicU64::new(0);
 /// Numbers for [`SHARING`].
 static CHANGES: AtomicU64 = AtomicU64::new(0);
+
+/// Some rank has had a child, which may map text.
+static FORKED: AtomicBool = AtomicBool::new(false);
+
+/// A rank is about to have a child.
+pub(super) fn forks() {
+    FORKED.store(true, Ordering::SeqCst);
+}
 
 /// Children share from now on what they did not before, perhaps.
 pub(super) fn begins() {
@@ -23,5 +31,5 @@ pub(super) fn begins() {
 pub fn is_mapped(thread: &'static Thread, pa: Phys, len_bytes: u64) -> bool {
     let is_with_child = || ship::host_op(thread, HostOp::IsWithChild, [pa.0, len_bytes]);
     // Where that cannot be said, it may be.
-    SHARING.load(Ordering::SeqCst) != 0 && is_with_child() != Ok(0)
+    FORKED.load(Ordering::SeqCst) && is_with_child() != Ok(0)
 }

@@ -25,6 +25,14 @@ fn unmap(objects: &mut Objects, pieces: &[Piece]) {
     }
 }
 
+/// Makes what is not mapped free, as if nobody reached it; returns it.
+fn free_idle_text(objects: &mut Objects) -> Vec<Piece> {
+    objects.retire_idle_text();
+    let idle = objects.retired().to_vec();
+    objects.release(&idle);
+    idle
+}
+
 #[test]
 fn a_file_that_was_changed_is_another() {
     let mut objects = objects(16 * MIB);
@@ -45,13 +53,15 @@ fn it_stays_for_the_next_until_the_pool_is_short() {
     let first = map(&mut objects, key(2, 7), 0, MIB).expect("room");
     unmap(&mut objects, &first);
     assert_eq!(map(&mut objects, key(2, 7), 0, MIB), Ok(first.clone()));
-    assert_eq!(objects.take_idle_text(), [], "it is mapped");
+    objects.retire_idle_text();
+    assert_eq!(objects.retired(), [], "it is mapped");
     unmap(&mut objects, &first);
-    let idle = objects.take_idle_text();
-    assert_eq!(idle, first);
-    assert_eq!(objects.used_bytes(), MIB, "until no window reaches it");
-    objects.free_text(&idle);
-    assert_eq!(objects.used_bytes(), 0);
+    objects.retire_idle_text();
+    assert_eq!(objects.retired(), first);
+    assert_eq!(objects.used_bytes(), MIB, "until nobody reaches it");
+    assert_ne!(map(&mut objects, key(2, 7), 0, MIB), Ok(first.clone()));
+    objects.release(&first);
+    assert_eq!(objects.used_bytes(), MIB);
 }
 
 #[test]
@@ -103,7 +113,8 @@ fn pieces_are_found_without_a_search_through_the_others() {
     let pieces = map(&mut objects, key(2, 7), 0, PAGES * PAGE_BYTES).expect("room");
     assert_eq!(pieces.len() as u64, PAGES);
     unmap(&mut objects, &pieces);
-    assert_eq!(objects.take_idle_text().len() as u64, PAGES);
+    objects.retire_idle_text();
+    assert_eq!(objects.retired().len() as u64, PAGES);
     assert!(WORK.get() < 500 * PAGES, "{} instructions", WORK.get());
 }
 
@@ -127,8 +138,7 @@ proptest! {
                 let (_, _, pieces) = mapped.swap_remove(index);
                 unmap(&mut objects, &pieces);
             } else {
-                let idle = objects.take_idle_text();
-                objects.free_text(&idle);
+                free_idle_text(&mut objects);
                 prop_assert_eq!(objects.used_bytes(), 0);
             }
             let mut frames = BTreeMap::new();
@@ -143,10 +153,9 @@ proptest! {
             }
             let pages: BTreeSet<_> = frames.values().collect();
             prop_assert_eq!(pages.len(), frames.len(), "a page lies in one frame");
-            let idle = objects.take_idle_text();
+            let idle = free_idle_text(&mut objects);
             let reached = |piece: &Piece| frames.range(piece.pa..piece.pa + piece.len_bytes).count();
             prop_assert!(idle.iter().all(|piece| reached(piece) == 0));
-            objects.free_text(&idle);
         }
     }
 }
