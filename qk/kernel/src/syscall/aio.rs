@@ -20,7 +20,7 @@ const ONE: u64 = 64;
 const KEY: u64 = 8;
 const VECTOR: u64 = 24;
 const IOCB_FLAG_RESFD: u32 = 1;
-/// Work of handing out one result, in instructions.
+/// Work of taking a request, or handing out one result, in instructions.
 const EVENT_WORK: u32 = 100;
 
 const PREADV2: &Row = by_name("preadv2").expect("a row");
@@ -78,8 +78,8 @@ pub fn submit(call: &mut Call<'_>) -> SysResult {
         return Err(Errno::EINVAL);
     }
     call.rank.aio().check(at)?;
-    // POINT: a shipped call each, or the end.
     for i in 0..count {
+        preempt::point(EVENT_WORK);
         let submitted = submit_one(call, at, from.wrapping_add(8 * i));
         if let Err(errno) = submitted {
             return if i == 0 { Err(errno) } else { Ok(i) };
@@ -255,7 +255,6 @@ fn get(thread: &'static Thread, [at, least, most, to, timeout, _]: [u64; 6]) -> 
         return Err(Errno::EINVAL);
     }
     let mut got = 0;
-    // POINT: a wait in each turn.
     loop {
         let seen = get_u32(at)?;
         while got < most {
