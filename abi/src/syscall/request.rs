@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_read_where_the_command_says() {
+    fn keys_are_read_where_the_command_leads() {
         let of = |command, i| keyctl(i, &[command, 1, 2, 30, 4, 5]);
         let long = |dir, len, by| Operand::Flat(dir, Size::Counted(len, by));
         assert_eq!(of(1, 1), Operand::String); // KEYCTL_JOIN_SESSION_KEYRING

@@ -82,6 +82,7 @@ pub fn carry_out(rank: &'static Rank, index: usize, request: &Request) -> Result
         }
         Some(HostOp::LeaveSignals) => {
             left::follow(rank);
+            watcher::settle(rank);
             Ok(0)
         }
         Some(HostOp::LeftPending) => Ok(signals::pending() as i64),

@@ -10,16 +10,14 @@ use wire::signal::Left;
 use crate::rank::Rank;
 use crate::signals;
 use crate::sync::lock;
-use crate::watcher;
 
 /// Held by who takes from the outbox.
 static TAKING: Mutex<()> = Mutex::new(());
 
-/// Does as the node says now, and posts what has come meanwhile and is not left.
-pub fn follow(rank: &'static Rank) {
+/// Does as the node says now. What has come meanwhile, and is not left, is to be posted.
+pub fn follow(rank: &Rank) {
     rank.reception().leave(rank.words().area.node.left.load());
     take(rank);
-    watcher::settle(rank);
 }
 
 /// Has wait in Linux what the node has put out for that.

@@ -47,12 +47,12 @@ static void supervises(void)
             _exit(1);
         _exit(7);
     }
-    int heard = 0, ended = 0;
-    while (!heard || !ended) {
+    int received = 0, ended = 0;
+    while (!received || !ended) {
         need(epoll_wait(epoll, &got, 1, HANG_S * 1000) == 1, "epoll_wait");
         char byte;
         if (got.data.fd == ends[0]) {
-            heard = read(ends[0], &byte, 1) == 1;
+            received = read(ends[0], &byte, 1) == 1;
             continue;
         }
         struct signalfd_siginfo info = next(fd);

@@ -46,7 +46,7 @@ static struct signalfd_siginfo next(int fd)
     return info;
 }
 
-static void what_it_says(int fd)
+static void what_is_read(int fd)
 {
     struct signalfd_siginfo info;
     check_fails(read(fd, &info, sizeof info), EAGAIN, "nothing is there");
@@ -257,7 +257,7 @@ int main(void)
     need(sigprocmask(SIG_BLOCK, &set, NULL) == 0, "sigprocmask");
     int fd = signalfd(-1, &set, SFD_NONBLOCK);
     need(fd >= 0, "signalfd");
-    what_it_says(fd);
+    what_is_read(fd);
     in_order();
     beside_others(fd);
     waited_for();

@@ -279,6 +279,8 @@ fn kinds(nr: u64) -> Option<&'static [K]> {
         libc::SYS_eventfd2 => &[Dec, Flags(names::EVENTFD, NO_FLAGS)],
         libc::SYS_signalfd => &[Fd, Read(Shape::SignalSet), Dec],
         libc::SYS_signalfd4 => &[Fd, Read(Shape::SignalSet), Dec, Flags(names::SIGNALFD, NO_FLAGS)],
+        libc::SYS_add_key => &[Path, Path, In, Dec, Dec],
+        libc::SYS_request_key => &[Path, Path, Path, Dec],
         // Memory.
         libc::SYS_mmap => &[Pointer, Dec, Flags(names::PROT, "PROT_NONE"), Flags(names::MAP, NO_FLAGS), Fd, Hex],
         libc::SYS_mprotect => &[Pointer, Dec, Flags(names::PROT, "PROT_NONE")],

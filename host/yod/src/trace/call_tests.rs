@@ -103,6 +103,21 @@ fn descriptors_show_which_signals_they_are_for() {
 }
 
 #[test]
+fn keys_show_what_they_are() {
+    let before: &[Piece<'_>] = &[(AT, b"user\0"), (AT2, b"one\0")];
+    assert_eq!(
+        shown(
+            "request_key",
+            [AT, AT2, 0, -1i64 as u64, 0, 0],
+            before,
+            &[],
+            77
+        ),
+        r#"request_key("user", "one", NULL, -1) = 77"#
+    );
+}
+
+#[test]
 fn timers_show_whom_they_notify_how() {
     let event = words([12, 34 | 4 << 32, 77]);
     let id = 3u32.to_le_bytes();

@@ -1,6 +1,6 @@
 //! Signals that wait outside of the node, where a program's descriptors find them (signalfd(2)).
 
-use super::{SigSet, Signal};
+use super::set::{SigSet, Signal};
 
 /// Which signals of a process wait outside.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -14,13 +14,13 @@ use crate::shared::{self, children};
 use crate::thread::Thread;
 use crate::user::user;
 use crate::{preempt, rank, sched, signal};
-use wait::{Ended, Until, absolute, sleep};
+use wait::{Ended, Until, absolute, sleep, wait};
 
 pub use ends::thread_ends;
 pub use many::wait_many;
 pub use table::init;
 use table::{ENTRY_WORK, Sleeper, UserWord, futexes, key, op, settled, word};
-pub use wait::{relative, wait};
+pub use wait::relative;
 
 /// Carries out futex(2).
 ///
@@ -131,6 +131,28 @@ fn wake(thread: &'static Thread, at: u64, private: bool, count: i32, bits: u32) 
     let woken = futexes().wake(key, count, bits, preempt::point)?;
     let wanted = count.max(1) as usize;
     children::wake(thread, key, at, wanted - woken).map(|more| (woken + more) as u64)
+}
+
+/// Wakes all threads of the caller's rank that wait for a word.
+///
+/// # Errors
+/// EFAULT.
+#[cold]
+#[inline(never)]
+pub fn wake_all(thread: &'static Thread, at: u64) -> SysResult {
+    let key = named(thread, at, true)?;
+    futexes().wake(key, i32::MAX, ANY, preempt::point)?;
+    Ok(0)
+}
+
+/// Waits for such a word while it has a value, at most so long.
+///
+/// # Errors
+/// As futex(2).
+#[cold]
+#[inline(never)]
+pub fn wait_while(thread: &'static Thread, at: u64, value: u32, until: Until) -> SysResult {
+    wait(thread, (at, true), ANY, value, until)
 }
 
 /// Has all waiters for futexes in shared memory read their words once more.

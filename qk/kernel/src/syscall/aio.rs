@@ -6,15 +6,13 @@ use abi::Errno;
 use abi::map::PAGE;
 use abi::syscall::{Call as Row, by_name};
 use qk_core::aio::Context;
-use qk_core::mman::MmapArgs;
 use qk_core::signals::SigSet;
 
-use super::shipped::{ship_row, with_mask};
-use super::{Call, RESTART, RESTART_NO_HANDLER, SysResult, memory};
+use super::shipped::with_mask;
+use super::{Call, RESTART, RESTART_NO_HANDLER, SysResult, make};
 use crate::thread::Thread;
 use crate::user::{get_u32, get_u64, get_words, put_u32, put_u64_opt, put_words, sigset_size};
 use crate::{futex, preempt};
-use hal::addr::Va;
 
 /// Offset in a context's page of a word that is 1: what is written to an eventfd. The first word counts results.
 const ONE: u64 = 64;
@@ -22,12 +20,14 @@ const ONE: u64 = 64;
 const KEY: u64 = 8;
 const VECTOR: u64 = 24;
 const IOCB_FLAG_RESFD: u32 = 1;
-/// Work of handing out one result, in instructions.
+/// Work of taking a request, or handing out one result, in instructions.
 const EVENT_WORK: u32 = 100;
 
 const PREADV2: &Row = by_name("preadv2").expect("a row");
 const PWRITEV2: &Row = by_name("pwritev2").expect("a row");
 const WRITE: &Row = by_name("write").expect("a row");
+const MMAP: &Row = by_name("mmap").expect("a row");
+const MUNMAP: &Row = by_name("munmap").expect("a row");
 const FCNTL: &Row = by_name("fcntl").expect("a row");
 const FSYNC: &Row = by_name("fsync").expect("a row");
 const FDATASYNC: &Row = by_name("fdatasync").expect("a row");
@@ -41,7 +41,8 @@ pub fn setup(call: &mut Call<'_>) -> SysResult {
     if before != 0 || events == 0 || events > TOO_MANY {
         return Err(Errno::EINVAL);
     }
-    let page = memory::map(call.thread, &page(), 0)?;
+    // PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS
+    let page = make(call, MMAP, [0, PAGE, 3, 0x22, 0, 0])?;
     let mut words = [0; (ONE / 8 + 1) as usize];
     words[(ONE / 8) as usize] = 1;
     let made = Context::new(page, events as usize)
@@ -50,23 +51,10 @@ pub fn setup(call: &mut Call<'_>) -> SysResult {
         .and_then(|()| put_u64_opt(at, page));
     if let Err(errno) = made {
         let _ = call.rank.aio().remove(page);
-        let _ = memory::unmap(call.thread, page, PAGE);
+        let _ = make(call, MUNMAP, [page, PAGE, 0, 0, 0, 0]);
         return Err(errno);
     }
     Ok(0)
-}
-
-/// A page for a context.
-const fn page() -> MmapArgs {
-    const READ_WRITE: u64 = 3;
-    const PRIVATE_ANONYMOUS: u64 = 0x22;
-    MmapArgs {
-        addr: Va(0),
-        len_bytes: PAGE,
-        prot: READ_WRITE,
-        flags: PRIVATE_ANONYMOUS,
-        offset: 0,
-    }
 }
 
 pub fn destroy(call: &mut Call<'_>) -> SysResult {
@@ -75,15 +63,13 @@ pub fn destroy(call: &mut Call<'_>) -> SysResult {
     gone?;
     // Who waits for results finds no context.
     let _ = wake(call.thread, at, 0);
-    memory::unmap(call.thread, at, PAGE)
+    make(call, MUNMAP, [at, PAGE, 0, 0, 0, 0])
 }
 
-/// Tells who waits for results that there are so many.
+/// Notifies who waits for results that there are so many.
 fn wake(thread: &'static Thread, at: u64, count: u32) -> SysResult {
-    /// FUTEX_WAKE | FUTEX_PRIVATE_FLAG
-    const WAKE: u64 = 1 | 128;
     put_u32(at, count)?;
-    futex::operate(thread, [at, WAKE, i32::MAX as u64, 0, 0, 0])
+    futex::wake_all(thread, at)
 }
 
 pub fn submit(call: &mut Call<'_>) -> SysResult {
@@ -92,9 +78,9 @@ pub fn submit(call: &mut Call<'_>) -> SysResult {
         return Err(Errno::EINVAL);
     }
     call.rank.aio().check(at)?;
-    // POINT: a shipped call each, or the end.
     for i in 0..count {
-        let submitted = submit_one(call.thread, at, from.wrapping_add(8 * i));
+        preempt::point(EVENT_WORK);
+        let submitted = submit_one(call, at, from.wrapping_add(8 * i));
         if let Err(errno) = submitted {
             return if i == 0 { Err(errno) } else { Ok(i) };
         }
@@ -102,25 +88,25 @@ pub fn submit(call: &mut Call<'_>) -> SysResult {
     Ok(count)
 }
 
-fn submit_one(thread: &'static Thread, at: u64, from: u64) -> Result<(), Errno> {
+fn submit_one(call: &Call<'_>, at: u64, from: u64) -> Result<(), Errno> {
     let control = get_u64(from)?;
     let request = Request::read(control)?;
     put_u32(control.wrapping_add(KEY), 0)?;
-    thread.rank().aio().begin(at)?;
-    let result = match request.carry_out(thread, control, at) {
+    call.rank.aio().begin(at)?;
+    let result = match request.carry_out(call, control, at) {
         Ok(done) => done,
         Err(errno) => {
-            thread.rank().aio().refuse(at);
+            call.rank.aio().refuse(at);
             return Err(errno);
         }
     };
     let event = [request.data, control, result as u64, 0];
-    let count = thread.rank().aio().end(at, event);
+    let count = call.rank.aio().end(at, event);
     if let Some(count) = count {
-        let _ = wake(thread, at, count);
+        let _ = wake(call.thread, at, count);
     }
     if let Some(fd) = request.notified {
-        let _ = ship_row(thread, WRITE, &[fd, at + ONE, 8, 0, 0, 0]);
+        let _ = make(call, WRITE, [fd, at + ONE, 8, 0, 0, 0]);
     }
     Ok(())
 }
@@ -161,12 +147,12 @@ impl Request {
     ///
     /// # Errors
     /// What is wrong with the request itself.
-    fn carry_out(&self, thread: &'static Thread, control: u64, context: u64) -> Result<i64, Errno> {
+    fn carry_out(&self, call: &Call<'_>, control: u64, context: u64) -> Result<i64, Errno> {
         if let Some(fd) = self.notified {
             const F_GETFD: u64 = 1;
-            ship_row(thread, FCNTL, &[fd, F_GETFD, 0, 0, 0, 0])?;
+            make(call, FCNTL, [fd, F_GETFD, 0, 0, 0, 0])?;
             // An eventfd takes no less than eight bytes; what takes none is no eventfd.
-            let written = ship_row(thread, WRITE, &[fd, context + ONE, 0, 0, 0, 0]);
+            let written = make(call, WRITE, [fd, context + ONE, 0, 0, 0, 0]);
             if written != Err(Errno::EINVAL) {
                 return Err(Errno::EINVAL);
             }
@@ -174,19 +160,19 @@ impl Request {
         let own = [control.wrapping_add(VECTOR), 1];
         let theirs = [self.at, self.len];
         match self.operation {
-            0 => self.move_bytes(thread, PREADV2, own),
-            1 => self.move_bytes(thread, PWRITEV2, own),
-            2 => self.sync(thread, FSYNC),
-            3 => self.sync(thread, FDATASYNC),
-            7 => self.move_bytes(thread, PREADV2, theirs),
-            8 => self.move_bytes(thread, PWRITEV2, theirs),
+            0 => self.move_bytes(call, PREADV2, own),
+            1 => self.move_bytes(call, PWRITEV2, own),
+            2 => self.sync(call, FSYNC),
+            3 => self.sync(call, FDATASYNC),
+            7 => self.move_bytes(call, PREADV2, theirs),
+            8 => self.move_bytes(call, PWRITEV2, theirs),
             _ => Err(Errno::EINVAL), // IOCB_CMD_POLL among them, as before Linux 4.18
         }
     }
 
     fn move_bytes(
         &self,
-        thread: &'static Thread,
+        call: &Call<'_>,
         row: &Row,
         [vectors, count]: [u64; 2],
     ) -> Result<i64, Errno> {
@@ -204,7 +190,7 @@ impl Request {
                 offset >> 32,
                 self.flags.into(),
             ];
-            ship_row(thread, row, &args)
+            make(call, row, args)
         };
         match at(self.offset).or_else(|errno| match errno {
             Errno::ESPIPE => at(NONE),
@@ -215,11 +201,11 @@ impl Request {
         }
     }
 
-    fn sync(&self, thread: &'static Thread, row: &Row) -> Result<i64, Errno> {
+    fn sync(&self, call: &Call<'_>, row: &Row) -> Result<i64, Errno> {
         if self.at | self.len | self.offset | u64::from(self.flags) != 0 {
             return Err(Errno::EINVAL);
         }
-        match ship_row(thread, row, &[self.fd, 0, 0, 0, 0, 0]) {
+        match make(call, row, [self.fd, 0, 0, 0, 0, 0]) {
             Err(errno @ (Errno::EBADF | Errno::EINVAL)) => Err(errno),
             done => Ok(encode(done)),
         }
@@ -262,7 +248,6 @@ pub fn pgetevents(call: &mut Call<'_>) -> SysResult {
 
 fn get(thread: &'static Thread, [at, least, most, to, timeout, _]: [u64; 6]) -> SysResult {
     const EVENT_BYTES: u64 = 32;
-    const ANY: u32 = u32::MAX;
     let until = futex::relative(thread, timeout)?;
     let contexts = || thread.rank().aio();
     contexts().check(at)?;
@@ -270,7 +255,6 @@ fn get(thread: &'static Thread, [at, least, most, to, timeout, _]: [u64; 6]) -> 
         return Err(Errno::EINVAL);
     }
     let mut got = 0;
-    // POINT: a wait in each turn.
     loop {
         let seen = get_u32(at)?;
         while got < most {
@@ -283,7 +267,7 @@ fn get(thread: &'static Thread, [at, least, most, to, timeout, _]: [u64; 6]) -> 
         if got >= least {
             return Ok(got);
         }
-        match futex::wait(thread, (at, true), ANY, seen, until) {
+        match futex::wait_while(thread, at, seen, until) {
             Ok(_) | Err(Errno::EAGAIN) => {}
             Err(Errno::ETIMEDOUT) => return Ok(got),
             Err(_) if got > 0 => return Ok(got),

@@ -28,38 +28,29 @@ pub fn mmap(call: &mut Call<'_>) -> SysResult {
         flags,
         offset,
     };
-    map(call.thread, &args, fd)
-}
-
-/// Maps what is requested; returns where.
-///
-/// # Errors
-/// As mmap(2).
-pub fn map(thread: &'static Thread, args: &MmapArgs, fd: u64) -> SysResult {
-    let file = match mman::source(args)? {
+    let file = match mman::source(&args)? {
         Source::Anonymous => None,
-        Source::File => file_info(thread, fd, args.offset, args.len_bytes)?,
+        Source::File => file_info(call.thread, fd, offset, len_bytes)?,
     };
-    let rank = thread.rank();
-    rank.with_aspace(|aspace| {
-        let plan = mman::mmap(args, file.as_ref(), aspace.regions(), &aspace.bounds())?;
+    call.rank.with_aspace(|aspace| {
+        let plan = mman::mmap(&args, file.as_ref(), aspace.regions(), &aspace.bounds())?;
         let range = plan.region.range();
-        may_map(rank, aspace, &plan.region)?;
+        may_map(call.rank, aspace, &plan.region)?;
         // A loader maps a library as a whole and then most of its parts once more, with their access.
         let is_private = file.is_some() && !plan.region.flags.contains(RegionFlags::SHARED);
         if is_private && plan.replace && aspace.regions().shows(&plan.region) {
-            protect(thread, aspace, &access(&plan.region))?;
+            protect(call.thread, aspace, &access(&plan.region))?;
             return Ok(range.start.0);
         }
         match &file {
             None if plan.region.flags.contains(RegionFlags::SHARED) => {
-                shared::map_anonymous(thread, aspace, &plan)?;
+                shared::map_anonymous(call.thread, aspace, &plan)?;
             }
-            None => shared::complete(thread, aspace, |aspace| aspace.map(&plan))?,
+            None => shared::complete(call.thread, aspace, |aspace| aspace.map(&plan))?,
             Some(file) if plan.region.flags.contains(RegionFlags::SHARED) => {
-                shared::map(thread, aspace, &plan, fd, file)?;
+                shared::map(call.thread, aspace, &plan, fd, file)?;
             }
-            Some(file) => map_file(thread, aspace, &plan, fd, file)?,
+            Some(file) => map_file(call.thread, aspace, &plan, fd, file)?,
         }
         Ok(range.start.0)
     })
@@ -177,18 +168,10 @@ pub fn mprotect(call: &mut Call<'_>) -> SysResult {
 
 pub fn munmap(call: &mut Call<'_>) -> SysResult {
     let [addr, len_bytes, ..] = call.args();
-    unmap(call.thread, addr, len_bytes)
-}
-
-/// Unmaps what is there.
-///
-/// # Errors
-/// As munmap(2).
-pub fn unmap(thread: &'static Thread, addr: u64, len_bytes: u64) -> SysResult {
-    thread.rank().with_aspace(
+    call.rank.with_aspace(
         |aspace| match mman::munmap(Va(addr), len_bytes, &aspace.bounds())? {
             Some(range) => {
-                shared::complete(thread, aspace, |aspace| aspace.unmap(range)).map(|()| 0)
+                shared::complete(call.thread, aspace, |aspace| aspace.unmap(range)).map(|()| 0)
             }
             None => Ok(0),
         },

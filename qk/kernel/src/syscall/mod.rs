@@ -322,6 +322,28 @@ fn handler(nr: u64) -> Handler {
     *handler
 }
 
+/// Makes a call on behalf of one that stands for it, as if the program had made it.
+///
+/// # Errors
+/// The call's.
+fn make(call: &Call<'_>, row: &abi::syscall::Call, args: [u64; 6]) -> SysResult {
+    let mut frame = *call.frame;
+    let nr = u64::from(row.nr);
+    frame.rax = nr;
+    [
+        frame.rdi, frame.rsi, frame.rdx, frame.r10, frame.r8, frame.r9,
+    ] = args;
+    let result = handler(nr)(&mut Call {
+        frame: &mut frame,
+        thread: call.thread,
+        rank: call.rank,
+    });
+    match Errno::from_ret(result as i64) {
+        Some(errno) => Err(errno),
+        None => Ok(result),
+    }
+}
+
 #[inline]
 fn encode(result: SysResult) -> u64 {
     match result {

@@ -91,11 +91,7 @@ fn temporary_mask(row: &Row, args: &[u64; 6]) -> Option<SigSet> {
     get_words(at).map(|[set]| SigSet(set)).ok()
 }
 
-/// Has Linux carry out a call of the thread's.
-///
-/// # Errors
-/// The call's.
-pub fn ship_row(thread: &'static Thread, row: &Row, args: &[u64; 6]) -> SysResult {
+fn ship_row(thread: &'static Thread, row: &Row, args: &[u64; 6]) -> SysResult {
     if bounce::is_needed(row, args) {
         return ship_bounced(thread, row, *args);
     }
