@@ -202,7 +202,7 @@ static void priority(void)
 }
 
 // Regression: a child that set its slack back to the default had Linux's, not what its parent had.
-static int look_at_slack(void)
+static int is_slack_wrong(void)
 {
     long inherited = prctl(PR_GET_TIMERSLACK);
     return prctl(PR_SET_TIMERSLACK, 5) != 0 || prctl(PR_SET_TIMERSLACK, 0) != 0 || inherited != 70000 ||
@@ -211,7 +211,7 @@ static int look_at_slack(void)
 static void slack(void)
 {
     need(prctl(PR_SET_TIMERSLACK, 70000) == 0, "prctl");
-    IN_CHILD("the slack of timers is the parent's, and the child's default", look_at_slack);
+    IN_CHILD("the slack of timers is the parent's, and the child's default", is_slack_wrong);
 }
 
 static int look_at_personality(void) { return personality(0xffffffff) != ADDR_NO_RANDOMIZE; }

@@ -105,6 +105,9 @@ static void written_back(int fd, char *m)
 {
     strcpy(m + 3 * PAGE_BYTES, "kept");
     check(msync(m, FILE_BYTES, MS_SYNC) == 0 && msync(m, PAGE_BYTES, MS_ASYNC) == 0, "msync");
+    need(mlock(m + PAGE_BYTES, PAGE_BYTES) == 0, "mlock");
+    check_fails(msync(m, FILE_BYTES, MS_ASYNC | MS_INVALIDATE), EBUSY, "msync of what is locked"); // Regression: it succeeded
+    check(msync(m, PAGE_BYTES, MS_INVALIDATE) == 0 && munlock(m + PAGE_BYTES, PAGE_BYTES) == 0, "of what is not");
     strcpy(m + 5 * PAGE_BYTES, "last");
     check(munmap(m, FILE_BYTES) == 0, "unmapped");
     check(holds(fd, 3 * PAGE_BYTES, "kept") && holds(fd, 5 * PAGE_BYTES, "last"), "the file has it all");

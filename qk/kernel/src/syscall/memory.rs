@@ -9,8 +9,8 @@ use qk_core::mman::{self, FileInfo, MmapArgs, MmapPlan, MremapArgs, ProtectPlan,
 use qk_core::regions::{Prot, Region, RegionFlags};
 
 use super::memory_limits::{
-    bytes_of, expand, expand_data, is_data, is_data_to_be, lockable_bytes, longer, may_lock,
-    may_lock_all, may_map,
+    bytes_of, expand, expand_data, is_data, is_data_to_be, is_locked, lockable_bytes, longer,
+    may_lock, may_lock_all, may_map,
 };
 use super::{Call, SysResult};
 use crate::aspace::Aspace;
@@ -244,9 +244,16 @@ pub fn mincore(call: &mut Call<'_>) -> SysResult {
 }
 
 pub fn msync(call: &mut Call<'_>) -> SysResult {
+    const INVALIDATE: u64 = 2;
     let [addr, len_bytes, flags, ..] = call.args();
     call.rank.with_aspace(|aspace| {
         match mman::msync(Va(addr), len_bytes, flags, aspace.regions())? {
+            // What is locked keeps its pages (mm/msync.c).
+            Some(plan)
+                if flags & INVALIDATE != 0 && bytes_of(aspace, plan.range, is_locked) != 0 =>
+            {
+                Err(Errno::EBUSY)
+            }
             Some(plan) => {
                 let written = shared::write_back(call.thread, aspace, plan.range);
                 written.and(plan.result).map(|()| 0)

@@ -137,6 +137,11 @@ pub fn bytes_of(aspace: &Aspace, range: VaRange, counts: fn(&Region) -> bool) ->
     clipped.map(|region| region.len_bytes()).sum()
 }
 
+/// Whether it is locked (mlock(2)).
+pub const fn is_locked(region: &Region) -> bool {
+    region.flags.contains(RegionFlags::LOCKED)
+}
+
 /// The bytes that the rank may lock; `None`: it has the right to any.
 ///
 /// # Errors
@@ -152,7 +157,6 @@ pub fn lockable_bytes(rank: &Rank) -> Result<Option<u64>, Errno> {
 
 /// Whether `more_bytes` may be locked besides what is locked, of which some may lie in `range`.
 pub fn may_lock(aspace: &Aspace, range: VaRange, more_bytes: u64, limit: Option<u64>) -> bool {
-    let is_locked = |region: &Region| region.flags.contains(RegionFlags::LOCKED);
     limit.is_none_or(|limit| {
         let before = bytes_of(aspace, ALL, is_locked) - bytes_of(aspace, range, is_locked);
         before.saturating_add(more_bytes) <= limit
