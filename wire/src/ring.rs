@@ -34,12 +34,19 @@ impl<E: Entry, const CAPACITY: usize> Ring<E, CAPACITY> {
     #[must_use]
     pub fn append(&self, record: &E::Record) -> bool {
         let head = self.head.peek();
-        if head.wrapping_sub(self.tail.load()) >= CAPACITY as u64 {
+        if !self.has_room() {
             return false;
         }
         self.entries[head as usize % CAPACITY].put(record);
         self.head.store(head.wrapping_add(1));
         true
+    }
+
+    /// Whether a record can be appended (producer only).
+    #[inline]
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        self.head.peek().wrapping_sub(self.tail.load()) < CAPACITY as u64
     }
 
     /// Whether there is nothing to take (consumer only).

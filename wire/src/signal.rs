@@ -147,6 +147,12 @@ impl Outbox {
         self.0.append(left)
     }
 
+    /// Whether another one can be left (QK only).
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        self.0.has_room()
+    }
+
     /// Whether there is none to take.
     #[inline]
     #[must_use]

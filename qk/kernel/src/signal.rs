@@ -66,7 +66,7 @@ pub fn change_mask<R>(
     thread: &'static Thread,
     change: impl FnOnce(&mut signals::Thread) -> R,
 ) -> (SigSet, R) {
-    let (before, after, received, changed) = {
+    let (before, after, is_received, changed) = {
         let process = &thread.rank().signals().process;
         let own = &mut thread.signals().thread;
         let before = own.blocked();
@@ -76,10 +76,15 @@ pub fn change_mask<R>(
         if wanted {
             thread.pending().note_own_work();
         }
-        (before, own.blocked(), process.left.received(), changed)
+        (
+            before,
+            own.blocked(),
+            !process.left.received().is_empty(),
+            changed,
+        )
     };
     hand_over(thread, after.without(before));
-    if !received.is_empty() {
+    if is_received {
         left::follow(thread, before, after);
     }
     (before, changed)
@@ -111,8 +116,7 @@ pub fn send_from(
     let sent = add(rank, to, info)?;
     forgotten(rank, sent.cancelled);
     match to {
-        _ if sent.left => left::settle(sender),
-        _ if !sent.pending => {}
+        _ if !sent.pending => left::sent(sender, sent),
         None if rank.threads().live() == 1 => sender.pending().note_signal(),
         None => notify_one(rank, signal),
         Some(thread) if core::ptr::eq(thread, sender) => sender.pending().note_signal(),
@@ -144,10 +148,12 @@ pub fn add(rank: &Rank, to: Option<&Thread>, info: SigInfo) -> Result<Sent, Errn
         }
         Some(thread) => process.send(Target::Thread(&mut thread.signals().thread), info)?,
     };
-    if sent.left {
+    if sent.pending {
+        if process.is_fatal(info.signal) {
+            decide(rank, process, to, info.signal);
+        }
+    } else if sent.left {
         left::leave(rank, process, to, info);
-    } else if process.is_fatal(info.signal) {
-        decide(rank, process, to, info.signal);
     }
     Ok(sent)
 }

@@ -231,6 +231,23 @@ static void sent_before(void)
     sigprocmask(SIG_SETMASK, &old, NULL);
 }
 
+/* More than go out at a time. */
+static void many_before(void)
+{
+    enum { MANY = 200 };
+    sigset_t set = of(SIGRTMIN + 3, 0), old;
+    need(sigprocmask(SIG_BLOCK, &set, &old) == 0, "sigprocmask");
+    for (int i = 0; i < MANY; i++)
+        need(sigqueue(getpid(), SIGRTMIN + 3, (union sigval){i}) == 0, "sigqueue");
+    int fd = signalfd(-1, &set, SFD_NONBLOCK), in_order = 0;
+    need(fd >= 0, "signalfd");
+    while (in_order < MANY && (int)next(fd).ssi_int == in_order)
+        in_order++;
+    check(in_order == MANY, "many that waited before there was a descriptor");
+    close(fd);
+    sigprocmask(SIG_SETMASK, &old, NULL);
+}
+
 static void refused(int fd)
 {
     sigset_t set = of(SIGUSR1, 0);
@@ -263,6 +280,7 @@ int main(void)
     waited_for();
     otherwise_taken(fd);
     sent_before();
+    many_before();
     refused(fd);
     return check_done();
 }

@@ -311,7 +311,7 @@ impl Process {
                 (&mut thread.pending, blocked)
             }
         };
-        let pends = !left && (!ignored || blocked);
+        let pends = !left && (blocked || !ignored);
         if pends {
             pending.push(info, self.queue_limit, &self.kept)?;
         }

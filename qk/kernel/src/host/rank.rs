@@ -223,6 +223,11 @@ impl RankPort {
         self.area.outbox.leave(left)
     }
 
+    /// Whether there is room for another one.
+    pub fn may_leave_signal(&self) -> bool {
+        self.area.outbox.has_room()
+    }
+
     /// These signals wait in Linux from now on.
     pub fn publish_left(&self, set: u64) {
         self.area.node.left.store(set);

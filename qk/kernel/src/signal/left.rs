@@ -5,7 +5,7 @@
 //! taken back; when all block it again it is left again.
 
 use abi::control::HostOp;
-use qk_core::signals::{Process, SigInfo, SigSet};
+use qk_core::signals::{Process, Sent, SigInfo, SigSet};
 use wire::signal::{self, NEVER_LEFT};
 
 use super::{LOOK_WORK, change_mask, collect, send_process};
@@ -66,6 +66,15 @@ pub(super) fn leave(rank: &Rank, process: &mut Process, to: Option<&Thread>, inf
     }
 }
 
+/// A signal that does not wait on the node was sent by a call of the thread.
+#[cold]
+#[inline(never)]
+pub(super) fn sent(sender: &'static Thread, sent: Sent) {
+    if sent.left {
+        settle(sender);
+    }
+}
+
 /// Waits until the proxy has done what was said of signals that wait there.
 pub fn settle(thread: &'static Thread) {
     let _ = ship::host_op(thread, HostOp::LeaveSignals, []); // never fails
@@ -87,7 +96,8 @@ pub fn leave_blocked(thread: &'static Thread) {
     settle(thread);
     // Those that the proxy had posted before go out as well, and those that wait here.
     collect(rank);
-    loop {
+    // BOUND: what was left is not taken again; where the proxy makes no room the others stay.
+    while makes_room(thread) {
         preempt::point(LOOK_WORK);
         let taken = {
             let process = &mut rank.signals().process;
@@ -99,6 +109,15 @@ pub fn leave_blocked(thread: &'static Thread) {
         send_process(rank, info);
     }
     settle(thread);
+}
+
+/// Whether another signal can be left, by now.
+fn makes_room(thread: &'static Thread) -> bool {
+    let host = thread.rank().host();
+    host.may_leave_signal() || {
+        settle(thread);
+        host.may_leave_signal()
+    }
 }
 
 /// The signals that some thread lets in.
