@@ -216,9 +216,9 @@ pub fn compare(args: &mut [u64; 6], first_own_fd: u32) -> Result<(), Errno> {
     }
 }
 
-/// signalfd: gives Linux `copy`, without the signals that always wait on the node.
+/// signalfd: gives Linux `copy`, without the signals that always wait on the node. A set of another size it does not read.
 pub fn received(args: &mut [u64; 6], memory: &impl RankMemory, copy: &mut u64) {
-    if memory.read(args[1], copy.as_mut_bytes()).is_ok() {
+    if args[2] == size_of_val(copy) as u64 && memory.read(args[1], copy.as_mut_bytes()).is_ok() {
         *copy &= !NEVER_LEFT;
         args[1] = &raw const *copy as u64;
     }

@@ -311,7 +311,7 @@ impl Process {
                 (&mut thread.pending, blocked)
             }
         };
-        let pends = !left && (blocked || !ignored);
+        let pends = !left && (!ignored || blocked);
         if pends {
             pending.push(info, self.queue_limit, &self.kept)?;
         }
