@@ -96,7 +96,12 @@ fn refused(refusals: &Refusals, partition_bytes: u64, pool_bytes: u64) -> Vec<Re
 }
 
 fn reason(call: &Call) -> &'static str {
-    match call.serve {
+    let row = match call.nr.into() {
+        // It is served, but for namespaces.
+        libc::SYS_unshare => by_nr(libc::SYS_setns as u64).unwrap_or(call),
+        _ => call,
+    };
+    match row.serve {
         Serve::Refused(_, why) => why,
         _ => "see docs/syscalls.md",
     }
@@ -154,6 +159,10 @@ mod tests {
                 "perf_event_open, fanotify_init, fanotify_mark and 2 more, refused: performance"
             ),
             "{lines:?}"
+        );
+        assert_eq!(
+            texts(|refusals| note(refusals, &["unshare"])),
+            ["unshare, refused: a rank stays in the namespaces it was started in"]
         );
         assert!(texts(|_| ()).is_empty());
     }
