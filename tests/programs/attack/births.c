@@ -161,7 +161,7 @@ static void have_births(int beside)
     all[0].alone = count == 1;
     if (executes)
         choose_program(&all[0].then, &all[0].then_verdict, beside);
-    life.raced |= beside == BECOMES;
+    life.raced |= beside == BECOMES ? RACED_STRINGS : 0;
     save();
     have_beside(beside);
     for (int i = 0; i < count; i++) {
@@ -188,7 +188,7 @@ static void become_another(int beside)
     struct then call;
     struct verdict verdict;
     choose_program(&call, &verdict, beside);
-    life.raced |= beside == BECOMES;
+    life.raced |= beside == BECOMES ? RACED_STRINGS : 0;
     save();
     have_beside(beside);
     const long args[6] = {call.args[0], call.args[1], call.args[2], call.args[3], call.args[4], 0};

@@ -41,7 +41,7 @@ static struct life {
     int64_t pid;
     uint64_t state, left, births, threads, children, refused_births, executed, programs, refused_programs, races, words_moved, signals;
     uint32_t rank, on_node, listed_fds;
-    // What the next program must find: the strings with these numbers, or, when they were raced for, any.
+    // What the next program must find: the strings with these numbers, or, when they were raced for, any of them, or any at all.
     uint32_t raced, prefix, counts[2];
     uint8_t strings[2][MOST_STRINGS];
     char self[256];

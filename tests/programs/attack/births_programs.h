@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+enum { RACED_STRINGS = 1, ANY_STRINGS };
 enum { EMPTY_PATH = 0x1000, NO_FOLLOW = 0x100, UNKNOWN = 0x20000, GOOD_PROGRAMS = 12, NO_SCRIPTS = 9 };
 static const struct program {
     int at;
@@ -77,8 +78,8 @@ static void open_descriptors(void)
 // One that ends with its area: not at all.
 static uint64_t unended(uint64_t most) { return (uint64_t)AREA(ENDLESS) + AREA_BYTES - 1 - next(most); }
 
-// Arguments or environment, and where they may be.
-static uint64_t vector(int which, struct verdict *verdict)
+// Arguments or environment, and where they may be. What other ranks have, if it is that, is read on a node.
+static uint64_t vector(int which, struct verdict *verdict, int *of_peers)
 {
     uint64_t count = next(4) ? next(5) : next(MOST_STRINGS), words[MOST_STRINGS + 1] = {0}, bytes = (count + 1) * 8;
     int kind = (int)next(24), area = ARGUMENTS + which;
@@ -88,8 +89,8 @@ static uint64_t vector(int which, struct verdict *verdict)
         words[i] = (uint64_t)string(number);
     }
     life.counts[which] = kind == 0 ? 0 : (uint32_t)count;
-    const uint64_t unfit[] = {PICK(wild), in_hole(area), unended(PAGE), window(AREA(READ_ONLY))};
-    const uint64_t nowhere[] = {PICK(wild), in_hole(area), unended(7), window(AREA(PEERS))};
+    const uint64_t unfit[] = {PICK(wild), in_hole(area), unended(PAGE)}, nowhere[] = {PICK(wild), in_hole(area), unended(7)};
+    const uint64_t peers[] = {window(AREA(READ_ONLY)), window(AREA(PEERS)), window((char *)string((int)next(LONG_STRING)))};
     if (kind == 1 && count > 0) {
         words[next(count)] = PICK(unfit);
         may(verdict, EFAULT);
@@ -98,16 +99,20 @@ static uint64_t vector(int which, struct verdict *verdict)
         may(verdict, E2BIG);
     } else if (kind == 3 || kind == 4) {
         may(verdict, EFAULT);
+    } else if ((kind == 5 && count > 0) || kind == 6) {
+        *of_peers = 1;
     }
+    if (kind == 5 && count > 0)
+        words[next(count)] = PICK(peers);
     char *there = kind == 4 ? place_cut(area, bytes) : place(area, bytes);
     put(area, there, words, bytes);
-    return kind == 0 ? 0 : kind == 3 ? PICK(nowhere) : (uint64_t)there;
+    return kind == 0 ? 0 : kind == 3 ? PICK(nowhere) : kind == 6 ? window(there) : (uint64_t)there;
 }
 
 static uint64_t path_of(const struct program *program, struct verdict *verdict)
 {
     const char *text = program->path ? program->path : life.self;
-    const uint64_t unfit[] = {0, PICK(wild), in_hole(PATH), unended(PATH_MAX - 1), window(AREA(PEERS))};
+    const uint64_t no_rank = (uint64_t)255 << 39 | (uint64_t)AREA(PATH), unfit[] = {0, PICK(wild), in_hole(PATH), unended(PATH_MAX - 1), no_rank};
     uint64_t bytes = strlen(text) + 1, kind = next(24);
     char *there = place(PATH, bytes);
     put(PATH, there, text, bytes);
@@ -141,7 +146,8 @@ static void choose_raced_program(struct then *call, struct verdict *verdict)
     *call = (struct then){SYS_execve, {(long)&raced_words[PATH_AT], (long)arguments, (long)environment, 0, 0}, 0};
     for (int i = 0; i < COUNT(errors); i++)
         may(verdict, errors[i]);
-    verdict->either = life.raced = 1;
+    verdict->either = 1;
+    life.raced = RACED_STRINGS;
 }
 
 // Both vectors are written as the next program must find them.
@@ -149,19 +155,27 @@ static void choose_program(struct then *call, struct verdict *verdict, int besid
 {
     memset(verdict, 0, sizeof *verdict);
     // What has become another program without arguments of the path's finds no script's.
-    life.raced = beside == BECOMES;
+    life.raced = beside == BECOMES ? RACED_STRINGS : 0;
     if (beside == MOVES) {
         choose_raced_program(call, verdict);
         return;
     }
     const struct program *program = beside == BECOMES ? &programs[next(NO_SCRIPTS)] : next(2) ? &programs[next(GOOD_PROGRAMS)] : &PICK(programs);
-    long path = (long)path_of(program, verdict), vectors[] = {(long)vector(0, verdict), (long)vector(1, verdict)};
+    int of_peers = 0;
+    long path = (long)path_of(program, verdict), vectors[] = {(long)vector(0, verdict, &of_peers), (long)vector(1, verdict, &of_peers)};
     int long_ones = 0, plain = program->at == AT_FDCWD && program->flags == 0 && next(2);
     for (uint32_t i = 0; i < 2 * MOST_STRINGS; i++)
         long_ones += i % MOST_STRINGS < life.counts[i / MOST_STRINGS] && life.strings[i / MOST_STRINGS][i % MOST_STRINGS] == LONG_STRING;
     if (long_ones > 1) { // the limit on the stack may leave no room for two
         verdict->either = verdict->count == 0;
         may(verdict, E2BIG);
+    }
+    if (of_peers) { // who write there, or have nothing there
+        verdict->either |= verdict->count == 0;
+        verdict->either &= life.on_node;
+        may(verdict, EFAULT);
+        may(verdict, E2BIG);
+        life.raced |= ANY_STRINGS;
     }
     life.prefix = program->prefix;
     // Of the descriptor and the flags Linux uses 32 bits.
@@ -194,6 +208,8 @@ static int are_these(char **given, uint32_t first, const uint8_t *numbers, uint3
 // Whether the program was given what it should have been.
 static int is_as_told(char **argv, char **envp)
 {
+    if (life.raced & ANY_STRINGS)
+        return 1;
     if (life.raced)
         return is_any(argv) && is_any(envp);
     // Without arguments there is one that is empty (Linux 5.18); that of a script is not handed on.
