@@ -122,25 +122,27 @@ pub fn packets(round: Round) -> Result<u64> {
 
 /// Sends packets to a rank until it does not take them any more; how many, and how many bytes came back.
 fn send(socket: &Path, mut random: Random, count: u64, over: &AtomicBool) -> Result<(u64, u64)> {
-    while !socket.exists() {
-        if over.load(Ordering::SeqCst) {
-            return Ok((0, 0));
+    // The socket is there before it is listened to.
+    let mut stream = loop {
+        match UnixStream::connect(socket) {
+            Ok(stream) => break stream,
+            Err(_) if over.load(Ordering::SeqCst) => return Ok((0, 0)),
+            Err(_) => thread::sleep(MOMENT),
         }
-        thread::sleep(MOMENT);
-    }
-    let Ok(mut stream) = UnixStream::connect(socket) else {
-        return Ok((0, 0)); // the job is over
     };
     stream.set_write_timeout(Some(HANG))?;
     stream.set_read_timeout(Some(HANG))?;
-    let (mut sent, mut answered, mut bytes) = (0, 0, [0; 4096]);
+    let mut bytes = [0; 4096];
     // Once this is answered the rank has come to where it waits.
     let greeted = stream
         .write_all(b"$?#3f")
         .and_then(|()| stream.read(&mut bytes));
-    if !greeted.is_ok_and(|some| some > 0) {
+    let greeting = greeted.unwrap_or(0);
+    if greeting == 0 {
         return Ok((0, 0));
     }
+    // The first packet may be the last that is taken.
+    let (mut sent, mut answered) = (0, greeting as u64);
     stream.set_read_timeout(Some(MOMENT))?;
     for number in 0..count {
         let packet = packet(&mut random, number * 10 > count * 9);
