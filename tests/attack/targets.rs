@@ -85,20 +85,26 @@ pub fn proc_paths(round: Round) -> Result<u64> {
     finished(&outcome, round, "paths")
 }
 
-/// Random memory calls. The program's last line says what it saw, the same on every kernel.
-pub fn memory(round: Round) -> Result<u64> {
-    let (seed, each) = (
-        round.seed.to_string(),
-        (OPERATIONS / round.ranks).to_string(),
-    );
-    let program = tree::program("attack", "memory");
-    let native = Run::new([program.to_string_lossy()]).args(&[&seed, &each]);
+/// What a program does on the host: there it must end well.
+fn natively(program: &str, args: &[&str]) -> Result<Outcome> {
+    let program = tree::program("attack", program);
+    let native = Run::new([program.to_string_lossy()]).args(args);
     let native = native.limit(3 * HANG).run()?;
     ensure!(
         native.status == Some(0),
         "natively: {}",
         native.stdout.text()
     );
+    Ok(native)
+}
+
+/// Random memory calls. The program's last line says what it saw, the same on every kernel.
+pub fn memory(round: Round) -> Result<u64> {
+    let (seed, each) = (
+        round.seed.to_string(),
+        (OPERATIONS / round.ranks).to_string(),
+    );
+    let native = natively("memory", &[&seed, &each])?;
     let outcome = own_program("memory", &[], round, OPERATIONS / round.ranks)?;
     same_from_each(&native, &outcome, round)?;
     finished(&outcome, round, "operations")
@@ -108,14 +114,7 @@ pub fn memory(round: Round) -> Result<u64> {
 pub fn races(round: Round) -> Result<u64> {
     let each = CHANGES / round.ranks;
     let (seed, count) = (round.seed.to_string(), each.to_string());
-    let program = tree::program("attack", "races");
-    let native = Run::new([program.to_string_lossy()]).args(&[&seed, &count]);
-    let native = native.limit(3 * HANG).run()?;
-    ensure!(
-        native.status == Some(0),
-        "natively: {}",
-        native.stdout.text()
-    );
+    natively("races", &[&seed, &count])?;
     let outcome = own_program("races", &[], round, each)?;
     happened(&outcome, round, &["uses", "calls", "faults"])?;
     finished(&outcome, round, "changes")

@@ -75,7 +75,8 @@ fn populate(memory: &Memory, plan: &Plan, partitions: &Receiver<(u64, u64)>) -> 
             _ => return Err(io::ErrorKind::InvalidData.into()),
         };
         for chunk in chunks(offset..offset + bytes) {
-            if !has_room(Resources::of_host().memory_bytes, all_bytes - done_bytes) {
+            // The last of it is to take nobody else's.
+            if Resources::of_host().memory_bytes < all_bytes - done_bytes {
                 return Ok(());
             }
             let chunk_bytes = chunk.end - chunk.start;
@@ -86,9 +87,4 @@ fn populate(memory: &Memory, plan: &Plan, partitions: &Receiver<(u64, u64)>) -> 
         }
     }
     Ok(())
-}
-
-/// Whether there is memory for all that is left, so that the last of it takes nobody else's.
-const fn has_room(available_bytes: u64, left_bytes: u64) -> bool {
-    available_bytes >= left_bytes
 }

@@ -2,7 +2,7 @@
 
 mod common;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use common::{compile, descendants, dir, finish, has_node, run, wait_for, yod, yod_path};
@@ -48,6 +48,17 @@ fn too_little_memory_is_said() {
     ended.one_line(126, "do not fit the node's memory");
 }
 
+/// A script that sets limits and becomes yod (`$0`) with the program (`$1`).
+fn by_shell(script: &str, program: &Path) -> Command {
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", script, yod_path()])
+        .arg(program)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
 /// Reading the ranks' output, and the command line, took more stack than `ulimit -s` may leave.
 #[test]
 fn a_small_stack_is_enough() {
@@ -59,12 +70,7 @@ fn a_small_stack_is_enough() {
         "-n 2 --label --kernel-log=/dev/null",
     ] {
         let script = format!("ulimit -s 52 && exec \"$0\" -m 64M {options} \"$1\" lines");
-        let ended = run(Command::new("sh")
-            .args(["-c", &script, yod_path()])
-            .arg(&program)
-            .env("MARGAY_OVERSUBSCRIBE", "1")
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped()));
+        let ended = run(by_shell(&script, &program).env("MARGAY_OVERSUBSCRIBE", "1"));
         assert_eq!(ended.status, 0, "{options}: {ended:?}");
     }
 }
@@ -75,11 +81,10 @@ fn a_small_stack_is_the_programs_alone() {
     let Some(program) = program("stack-of-its-own") else {
         return;
     };
-    let ended = run(Command::new("sh")
-        .args(["-c", "ulimit -s 64 && exec \"$0\" -m 64M \"$1\" calls"])
-        .args([yod_path().as_ref(), program.as_os_str()])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped()));
+    let ended = run(&mut by_shell(
+        "ulimit -s 64 && exec \"$0\" -m 64M \"$1\" calls",
+        &program,
+    ));
     assert_eq!(
         (ended.status, ended.out.as_str()),
         (0, "1 1 0 65536\n"),
@@ -128,11 +133,10 @@ fn a_limit_on_processor_time_ends_the_job_as_natively() {
     let Some(program) = program("cpu-limits") else {
         return;
     };
-    let ended = run(Command::new("sh")
-        .args(["-c", "ulimit -t 2 && exec \"$0\" -m 64M \"$1\" spin"])
-        .args([yod_path().as_ref(), program.as_os_str()])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped()));
+    let ended = run(&mut by_shell(
+        "ulimit -t 2 && exec \"$0\" -m 64M \"$1\" spin",
+        &program,
+    ));
     assert_eq!(ended.status, 137, "{ended:?}");
     assert!(!ended.err.contains("memory"), "{}", ended.err);
 }

@@ -76,7 +76,7 @@ pub(super) fn sent(sender: &'static Thread, sent: Sent) {
 }
 
 /// Waits until the proxy has done what was said of signals that wait there.
-pub fn settle(thread: &'static Thread) {
+fn settle(thread: &'static Thread) {
     let _ = ship::host_op(thread, HostOp::LeaveSignals, []); // never fails
 }
 
