@@ -9,8 +9,10 @@ use crate::map::{self, PAGE, PAGE_2M};
 use crate::stack::size_bytes;
 
 /// Pages between the areas of a rank and those of the next. It is odd, so no two of 2^n adjacent ranks have the same remainder by 2^n
-/// pages, up to the 512 of 2 MiB, which are more than there can be ranks.
-const PAGES: u64 = 69;
+/// pages, up to the 512 of 2 MiB, which are more than there can be ranks. By [`FEWEST_ENTRIES`] two adjacent ranks are 25 apart, and
+/// any two of four 11: what is longer than a page shares few entries, too. Nor is that near a power of two, as buffers' lengths are:
+/// one rank's first buffer and the other's second share none.
+const PAGES: u64 = 153;
 
 /// Entries of the smallest TLB that QEMU emulates (CPU_TLB_DYN_MIN_BITS, include/exec/cpu-defs.h); a page has that of its number's
 /// low bits.
@@ -95,7 +97,8 @@ mod tests {
             assert!(share_entries(at + 64 * PAGE, there) && share_entries(at, there + 640 * PAGE));
             assert!(!share_entries(at + PAGE, there) && !share_entries(at + 32 * PAGE, there));
             assert!(
-                !share_entries(at, there + 69 * PAGE) && !share_entries(at, there + 63 * PAGE - 1)
+                !share_entries(at, there + PAGES * PAGE)
+                    && !share_entries(at, there + 63 * PAGE - 1)
             );
         }
         // What one rank copies to itself may overlap.
@@ -120,10 +123,34 @@ mod tests {
         }
     }
 
+    /// Entries of the smallest TLB between one place of a rank and another, some pages further, of the rank `ranks` above.
+    fn apart(ranks: usize, pages: u64) -> u64 {
+        let entries = (stagger(ranks) / PAGE).wrapping_add(pages) % FEWEST_ENTRIES;
+        entries.min(FEWEST_ENTRIES - entries)
+    }
+
+    /// 64 KiB at one address in two adjacent ranks lie in 32 entries; in two of four ranks they have few in common.
+    #[test]
+    fn buffers_of_adjacent_ranks_share_few_entries() {
+        assert!(apart(1, 0) >= 16);
+        assert!(apart(2, 0).min(apart(3, 0)) >= 11);
+    }
+
+    /// Once what one rank sent from its first buffer another received in its second, 16 pages further, in nearly the same entry.
+    #[test]
+    fn adjacent_buffers_of_adjacent_ranks_share_no_entries() {
+        for pages in [1, 2, 4, 8, 16, 32] {
+            for ranks in [1, 2, 3] {
+                let nearest = apart(ranks, pages).min(apart(ranks, pages.wrapping_neg()));
+                assert!(nearest >= 2, "{ranks} ranks, {pages} pages");
+            }
+        }
+    }
+
     #[test]
     fn areas_begin_as_far_away_as_the_stagger_is() {
         let (first, second) = (Areas::of(0), Areas::of(1));
-        let bytes = 69 * PAGE;
+        let bytes = PAGES * PAGE;
         assert_eq!(first.stack_top(), STACK_TOP);
         assert_eq!(second.stack_top(), STACK_TOP - bytes);
         assert_eq!(

@@ -23,10 +23,12 @@ pub const SIGSET_BYTES: u64 = 8;
 const FAULT_WORK: u32 = 400;
 /// Bytes that are copied between two preemption points: an iteration for each eight, which an emulator counts as an instruction.
 const PIECE_BYTES: u64 = 64 << 10;
-/// Bytes that are copied by a buffer at a time: a small part of a kernel stack.
-const BUFFER_BYTES: usize = 1 << 10;
+/// Bytes that are copied by a buffer at a time: a page, a quarter of a kernel stack.
+const BUFFER_BYTES: usize = 4 << 10;
+/// The least that is copied by a buffer: of less, to clear it would cost as much.
+const LEAST_BY_BUFFER_BYTES: u64 = 1 << 10;
 /// Work of a piece that is copied so, besides its words, in instructions; that of clearing the buffer included.
-const BUFFER_WORK: u32 = 200;
+const BUFFER_WORK: u32 = 700;
 
 /// `len_bytes` at `addr`, if a program's pointer can be that.
 ///
@@ -266,8 +268,7 @@ pub fn sigset_size(len_bytes: u64) -> Result<(), Errno> {
 /// Copies between two places of the program; returns how much of it could be.
 #[inline]
 pub fn copy_between(to: u64, from: u64, len_bytes: u64) -> u64 {
-    // Of less than a buffer, to clear one would cost as much.
-    match len_bytes >= BUFFER_BYTES as u64 && share_entries(to, from) {
+    match len_bytes >= LEAST_BY_BUFFER_BYTES && share_entries(to, from) {
         true => copy_by_buffer(to, from, len_bytes),
         false => copy_directly(to, from, len_bytes),
     }

@@ -230,7 +230,7 @@ fn mmap_places_as_asked_or_where_large_pages_fit() {
 /// Memory that ranks allocate alike once had the same lower bits in all of them where it began with a large page.
 #[test]
 fn mmap_moves_large_mappings_with_the_area() {
-    const STAGGER: u64 = 69 * P;
+    const STAGGER: u64 = 153 * P;
     const G1: u64 = 1 << 30;
     let moved = Bounds {
         mmap_top: Va(BOUNDS.mmap_top.0 - STAGGER),
