@@ -297,6 +297,12 @@ pub const CATALOGUE: &[Row] = &[
         "open and close of the same files again",
     ),
     row(
+        "same_addresses_ratio",
+        "of others",
+        Aim::Towards(1.3),
+        "64 KiB copied between buffers that two ranks have allocated alike, over others, least of 400; the worst of three ways",
+    ),
+    row(
         "pingpong_calls_openmpi",
         "calls per 5 ms",
         Aim::Towards(1.0),

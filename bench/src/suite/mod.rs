@@ -6,6 +6,7 @@
 pub(crate) mod boot;
 mod calls;
 mod children;
+mod copies;
 mod files;
 pub(crate) mod interrupts;
 mod memory;
@@ -133,6 +134,10 @@ pub const GROUPS: &[Group] = &[
     Group {
         names: &["create_ratio", "open_ratio"],
         find: children::opens,
+    },
+    Group {
+        names: &["same_addresses_ratio"],
+        find: copies::same_addresses,
     },
     Group {
         names: &["pingpong_calls_openmpi", "pingpong_calls_mpich"],
