@@ -145,6 +145,12 @@ impl Job {
             "refused without a line: {}",
             refused.map_or("", |(_, said)| said)
         );
+        // Open MPI's own, of a rank that did not come to its end.
+        for entry in std::fs::read_dir(&temporary)?.flatten() {
+            if entry.file_name().to_string_lossy().starts_with("ompi.") {
+                let _ = std::fs::remove_dir_all(entry.path());
+            }
+        }
         clean::nothing_left(&self.mark, &temporary, &before)?;
         for manager in managers {
             manager.join().expect("no panic");
