@@ -116,14 +116,14 @@ impl Job {
         let temporary = self.scratch.path().join("tmp");
         std::fs::create_dir_all(&temporary)?;
         let before = clean::shared_files();
-        let says = match self.is_right {
+        let all = match self.is_right {
             true => OPEN_MPI,
             false => *random.pick(&[OPEN_MPI, HYDRA, HYDRA, SLURM, PMIX]),
         };
         let mut managers = Vec::new();
         let mut started: Vec<(Started<'_>, String)> = Vec::new();
         for rank in 0..self.size {
-            let said = self.variables(says, rank, random);
+            let said = self.variables(all, rank, random);
             let (yod, manager) = self.start(&said, random)?;
             started.push((yod, format!("{said:?}")));
             managers.extend(manager);
@@ -161,12 +161,12 @@ impl Job {
     /// What the launcher says to the yod of a rank: some of it wrong, or not at all.
     fn variables(
         &self,
-        says: &[Variable],
+        all: &[Variable],
         rank: u64,
         random: &mut Random,
     ) -> Vec<(&'static str, String)> {
         let mut said = Vec::new();
-        for (name, right) in says {
+        for (name, right) in all {
             let value = match random.below(16) {
                 _ if self.is_right => right(self, rank),
                 0 => continue,

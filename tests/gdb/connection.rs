@@ -50,14 +50,14 @@ fn damaged_packets() -> Result<()> {
     stream.set_read_timeout(Some(HANG))?;
     let answers = [("$?#00", "-"), ("$?$?#3f", "-+$"), ("noise$?#3f", "+$")];
     for (packet, begin) in answers {
-        ask(&mut stream, packet, begin)?;
+        exchange(&mut stream, packet, begin)?;
     }
     drop(stream);
     waiting.ended(&started.finish(HANG)?, 3)
 }
 
 /// Sends bytes, whose answer begins as this; to the end of a packet, if it ends where one begins.
-fn ask(stream: &mut UnixStream, sent: &str, begin: &str) -> Result<()> {
+fn exchange(stream: &mut UnixStream, sent: &str, begin: &str) -> Result<()> {
     stream.write_all(sent.as_bytes())?;
     let mut answer = vec![0; begin.len()];
     stream.read_exact(&mut answer)?;
@@ -94,9 +94,9 @@ fn malformed_packets() -> Result<()> {
         "Z0,1",
     ] {
         let sum = malformed.bytes().fold(0, u8::wrapping_add);
-        ask(&mut stream, &format!("${malformed}#{sum:02x}"), "+$E01#a6")?;
+        exchange(&mut stream, &format!("${malformed}#{sum:02x}"), "+$E01#a6")?;
     }
-    ask(&mut stream, "$?#3f", "+$T05thread:")?;
+    exchange(&mut stream, "$?#3f", "+$T05thread:")?;
     drop(stream);
     waiting.ended(&started.finish(HANG)?, 3)
 }

@@ -2,7 +2,9 @@
 //! gdbstub ends the session at one that is otherwise, so none of them goes on to it.
 
 use super::arch::ALL_BYTES;
-use super::packets::MOST_BYTES;
+
+/// Longest packet, in bytes: as the stub says to gdb.
+pub const MOST_BYTES: usize = 4096;
 
 /// Whether what follows a command's name has the command's form.
 type Form = fn(&[u8]) -> bool;

@@ -11,10 +11,8 @@ use std::os::unix::net::UnixStream;
 use gdbstub::conn::{Connection, ConnectionExt};
 use rustix::net::{RecvFlags, recv};
 
-use super::form;
+use super::form::{self, MOST_BYTES};
 
-/// Longest packet, in bytes: as the stub says to gdb.
-pub const MOST_BYTES: usize = 4096;
 /// Ctrl-C, outside of packets.
 const INTERRUPT: u8 = 3;
 

@@ -105,7 +105,7 @@ fn ship_row(thread: &'static Thread, row: &Row, args: &[u64; 6]) -> SysResult {
 /// What a call comes to that failed, made again for as long as it finds a hole where another thread maps something over its memory.
 #[inline(never)]
 fn ship_again(thread: &'static Thread, row: &Row, args: &[u64; 6], mut errno: Errno) -> SysResult {
-    // POINT: ship_plain
+    // POINT: ship::spin
     while errno == Errno::EFAULT && is_settled(thread, row, args) {
         let ret = ship_plain(thread, row, args);
         errno = match Errno::from_ret(ret) {
