@@ -50,6 +50,8 @@ pub enum Len {
     Arg(u8),
     /// So many more than that.
     Plus(u8, u32),
+    /// As many as the argument with this index says, but at most so many: Linux fills no more.
+    Most(u8, u32),
     /// Argument `.0` elements of `.1` bytes.
     Times(u8, u32),
     /// A bit for each of as many as argument `.0` (an int) says, in words of 8 bytes (fd_set).

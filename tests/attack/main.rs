@@ -10,6 +10,7 @@
 //! | memory | random memory calls against a model of each page | the model agrees, here and natively, and both runs are the same |
 //! | races | every call that changes what is mapped, while other threads use the memory, by instructions and in calls, and other ranks by windows | no use of what is replaced fails; elsewhere it is made or refused; nothing of anybody else's is seen |
 //! | packets | what no gdb sends, right and damaged packets, to ranks under `--gdb` | the job ends by itself, or by its time limit; only the rank is harmed |
+//! | launchers | yods with wrong variables of launchers, and process managers that answer MPI programs wrongly, by halves or not at all | each yod ends in time, with one line at most; what is right runs |
 //! | images | programs with mutated headers | each ends in time, with a line or a status of its own; the node is not to blame |
 //! | proc | paths to everything below /proc, spelled at random | nothing of proxies, yod, keeper and QEMU is reached |
 //! | stale | pages of other ranks, read and written all the while their owner recycles memory and page tables and has children | nothing is ever seen there but that rank's own words |
@@ -17,6 +18,7 @@
 //! Each round prints its seed when it fails: ATTACK_SEED and ATTACK_RANKS set to it repeat that round first.
 
 mod confined;
+mod launchers;
 mod packets;
 mod targets;
 
@@ -48,6 +50,7 @@ const TARGETS: &[(&str, Target)] = &[
     ("memory", targets::memory),
     ("races", targets::races),
     ("packets", packets::packets),
+    ("launchers", launchers::launchers),
     ("images", targets::images),
     ("proc", targets::proc_paths),
     ("stale", targets::stale),

@@ -112,6 +112,12 @@ pub fn packets(round: Round) -> Result<u64> {
         let outcome = outcome?;
         let stderr = outcome.stderr.text();
         ensure!(outcome.status != Some(71), "{stderr}");
+        // No packet ends a session, but those that are for that; the others end when their sender goes.
+        let gone = stderr
+            .lines()
+            .filter_map(|line| Some(line.split_once("gdb is gone, the rank goes on: ")?.1));
+        let mut by_a_packet = gone.filter(|why| !why.starts_with("Connection Error"));
+        ensure!(by_a_packet.next().is_none(), "{stderr}");
         ensure!(
             sent > 0 && answered > 0,
             "{sent} packets, {answered} bytes of answers: {stderr}"

@@ -48,11 +48,11 @@ fn noise<T: FromBytes>(random: &mut Random, words: &[(usize, u64)]) -> Result<T>
 fn change(random: &mut Random) -> Change {
     let page = USER_BASE + random.below((USER_TOP - USER_BASE) / PAGE) * PAGE;
     let len_bytes = (1 + random.below((USER_TOP - page) / PAGE)) * PAGE;
-    if random.once_in(2) {
-        return Change::Unmap {
-            addr: page,
-            len_bytes,
-        };
+    let addr = page;
+    match random.below(4) {
+        0 => return Change::Unmap { addr, len_bytes },
+        1 => return Change::Forget { addr, len_bytes },
+        _ => {}
     }
     Change::Map {
         addr: page,
@@ -114,7 +114,8 @@ fn region_log_of_noise(random: &mut Random) -> Result<()> {
             Change::Map {
                 addr, len_bytes, ..
             }
-            | Change::Unmap { addr, len_bytes } => (addr, len_bytes),
+            | Change::Unmap { addr, len_bytes }
+            | Change::Forget { addr, len_bytes } => (addr, len_bytes),
         };
         let end = addr.checked_add(len_bytes);
         let inside = addr >= USER_BASE && end.is_some_and(|end| end <= USER_TOP && len_bytes > 0);

@@ -20,6 +20,7 @@ pub fn all() -> Vec<Trial> {
     vec![
         case("garbage", garbage),
         case("damaged packets", damaged_packets),
+        case("malformed packets", malformed_packets),
         case("gdb goes", gdb_goes),
         case("no gdb comes", without_gdb),
         case("a socket in use", in_use),
@@ -49,19 +50,53 @@ fn damaged_packets() -> Result<()> {
     stream.set_read_timeout(Some(HANG))?;
     let answers = [("$?#00", "-"), ("$?$?#3f", "-+$"), ("noise$?#3f", "+$")];
     for (packet, begin) in answers {
-        stream.write_all(packet.as_bytes())?;
-        let mut answer = vec![0; begin.len()];
-        stream.read_exact(&mut answer)?;
-        ensure!(answer == begin.as_bytes(), "{packet}: {answer:?}");
-        // The rest of a packet.
+        exchange(&mut stream, packet, begin)?;
+    }
+    drop(stream);
+    waiting.ended(&started.finish(HANG)?, 3)
+}
+
+/// Sends bytes, whose answer begins as this; to the end of a packet, if it ends where one begins.
+fn exchange(stream: &mut UnixStream, sent: &str, begin: &str) -> Result<()> {
+    stream.write_all(sent.as_bytes())?;
+    let mut answer = vec![0; begin.len()];
+    stream.read_exact(&mut answer)?;
+    ensure!(answer == begin.as_bytes(), "{sent}: {answer:?}");
+    if begin.ends_with('$') {
         let mut byte = [0];
-        while begin.ends_with('$') && byte[0] != b'#' {
+        while byte[0] != b'#' {
             stream.read_exact(&mut byte)?;
         }
-        if begin.ends_with('$') {
-            stream.read_exact(&mut [0; 2])?;
-        }
+        stream.read_exact(&mut [0; 2])?;
     }
+    Ok(())
+}
+
+/// At the first packet that is no command of gdb's, although its sum is right, the session was over.
+fn malformed_packets() -> Result<()> {
+    let waiting = Waiting::new("steps")?;
+    let started = waiting.start(&[], &[])?;
+    let mut stream = UnixStream::connect(waiting.socket())?;
+    stream.set_read_timeout(Some(HANG))?;
+    for malformed in [
+        "gx",
+        "G00",
+        "Hg-1",
+        "m0",
+        "m,",
+        "M0,1:9",
+        "T0",
+        "qSupported",
+        "qXfer:features:read:x.xml:0,1",
+        "s",
+        "vCont;s",
+        "vCont;r1,2:1",
+        "Z0,1",
+    ] {
+        let sum = malformed.bytes().fold(0, u8::wrapping_add);
+        exchange(&mut stream, &format!("${malformed}#{sum:02x}"), "+$E01#a6")?;
+    }
+    exchange(&mut stream, "$?#3f", "+$T05thread:")?;
     drop(stream);
     waiting.ended(&started.finish(HANG)?, 3)
 }

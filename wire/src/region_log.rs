@@ -16,7 +16,7 @@ pub const RECORDS: usize = if cfg!(loom) { 2 } else { 512 };
 #[derive(FromBytes, KnownLayout, Default, Debug)]
 #[repr(C)]
 pub struct Record {
-    /// Page-aligned address, with the kind of change in bits 0..=3 and bits of [`prot`] in bits 4..=8.
+    /// Page-aligned address, with the kind of change in bits 0..=3 and bits of [`prot`] in bits 4..=7.
     addr: Word,
     len_bytes: Word,
     gpa: Word,
@@ -36,7 +36,7 @@ pub struct RegionLog {
     ring: [Record; RECORDS],
 }
 
-/// Bits of an access, as mmap(2) has them (uapi/asm-generic/mman-common.h), and two of ours.
+/// Bits of an access, as mmap(2) has them (uapi/asm-generic/mman-common.h), and one of ours.
 pub mod prot {
     /// PROT_READ
     pub const READ: u8 = 1;
@@ -46,10 +46,8 @@ pub mod prot {
     pub const EXEC: u8 = 4;
     /// Not access, but what the memory is: other ranks show the same frames, and they are never written to.
     pub const TEXT: u8 = 8;
-    /// Not access either: it is new memory, and holds nothing of what was there before, which may not have been unmapped.
-    pub const FRESH: u8 = 16;
     /// All of them.
-    pub const ALL: u8 = 31;
+    pub const ALL: u8 = 15;
 }
 
 /// A change of a rank's mappings. Addresses and lengths are multiples of 4 KiB in slot 0.
@@ -73,6 +71,13 @@ pub enum Change {
         /// Length.
         len_bytes: u64,
     },
+    /// Something else comes to be there, by records that follow. Until then it shows what it did, but that is no file's any more.
+    Forget {
+        /// First byte.
+        addr: u64,
+        /// Length.
+        len_bytes: u64,
+    },
 }
 
 /// A record that cannot be: the reader does not trust the writer.
@@ -81,6 +86,7 @@ pub struct BadRecord;
 
 const KIND_MAP: u64 = 1;
 const KIND_UNMAP: u64 = 2;
+const KIND_FORGET: u64 = 3;
 const PROT_SHIFT: u32 = 4;
 /// Bits below the address that mean something.
 const LOW_BITS: u64 = (prot::ALL as u64) << PROT_SHIFT | 0xf;
@@ -100,6 +106,7 @@ impl Change {
                 KIND_MAP | u64::from(prot) << PROT_SHIFT,
             ),
             Change::Unmap { addr, len_bytes } => (addr, len_bytes, 0, KIND_UNMAP),
+            Change::Forget { addr, len_bytes } => (addr, len_bytes, 0, KIND_FORGET),
         };
         record.addr.put(addr | low);
         record.len_bytes.put(len_bytes);
@@ -130,6 +137,7 @@ impl Change {
                 prot: (low >> PROT_SHIFT) as u8,
             }),
             KIND_UNMAP => Ok(Change::Unmap { addr, len_bytes }),
+            KIND_FORGET => Ok(Change::Forget { addr, len_bytes }),
             _ => Err(BadRecord),
         }
     }

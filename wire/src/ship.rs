@@ -195,6 +195,12 @@ impl Slot {
         [self.more[0].peek(), self.more[1].peek()]
     }
 
+    /// The position of the region log that the last request named (caller).
+    #[must_use]
+    pub fn posted_position(&self) -> u64 {
+        self.log_position.peek()
+    }
+
     /// Whether the server has said that it waits although there is a request: it has to be woken, unless it has seen that
     /// itself. For the one that waits for the doorbell in the server's place.
     #[must_use]

@@ -122,6 +122,7 @@ fn length(len: Len) -> String {
         Len::Bytes(bytes) => bytes.to_string(),
         Len::Arg(arg) => format!("#{}", arg + 1),
         Len::Plus(arg, bytes) => format!("#{} + {bytes}", arg + 1),
+        Len::Most(arg, bytes) => format!("#{}, at most {bytes}", arg + 1),
         Len::Times(arg, bytes) => format!("#{} × {bytes}", arg + 1),
         Len::Bits(arg) => format!("#{} bits", arg + 1),
         Len::AtPtr(arg) => format!("*#{}", arg + 1),

@@ -134,7 +134,12 @@ impl Len {
         match self {
             Len::Bytes(bytes) => Size::Bytes(bytes.into()),
             Len::Arg(i) => Size::Counted(args[usize::from(i)], i),
-            Len::Plus(i, more) => Size::Bytes(args[usize::from(i)].saturating_add(more.into())),
+            Len::Plus(i, more) => {
+                // Linux refuses a negative length, once it has read what comes before.
+                let length = Some(args[usize::from(i)]).filter(|length| *length as i64 >= 0);
+                Size::Bytes(length.unwrap_or(0).saturating_add(more.into()))
+            }
+            Len::Most(i, most) => Size::Counted(args[usize::from(i)].min(most.into()), i),
             // Counts are ints to Linux, but those of process_vm_readv, which are refused if they are larger.
             Len::Times(i, bytes) => {
                 Size::Bytes(u64::from(args[usize::from(i)] as u32) * u64::from(bytes))

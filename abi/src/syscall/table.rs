@@ -19,7 +19,8 @@ use super::Arg::{
     Sigset, SigsetPair, Str, Sysfs,
 };
 use super::Dir::{In, InOut, Out};
-use super::Len::{Arg as Len, AtPtr, Bits, Bytes, Plus, Times};
+use super::Len::{Arg as Len, AtPtr, Bits, Bytes, Most, Plus, Times};
+use super::layout::STRING_BYTES;
 use super::{Arg, Call, local, refuse, ship};
 use crate::Errno;
 

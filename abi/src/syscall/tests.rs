@@ -54,7 +54,12 @@ fn index_in(arg: Arg) -> Option<u8> {
     match arg {
         Arg::Mem(
             _,
-            Len::Arg(i) | Len::Plus(i, _) | Len::Times(i, _) | Len::Bits(i) | Len::AtPtr(i),
+            Len::Arg(i)
+            | Len::Plus(i, _)
+            | Len::Most(i, _)
+            | Len::Times(i, _)
+            | Len::Bits(i)
+            | Len::AtPtr(i),
         )
         | Arg::Iovec(_, i)
         | Arg::Mmsghdr(_, i)

@@ -5,6 +5,7 @@
 //! mapped here. When gdb leaves, in whatever way, its breakpoints are taken out and the rank goes on without it.
 
 mod arch;
+mod form;
 pub mod late;
 mod numbers;
 mod packets;
@@ -98,7 +99,7 @@ fn serve(rank: &'static Rank, gdb: Gdb) {
 fn talk(rank: &'static Rank, target: &mut Target, connection: io::Result<UnixStream>) {
     rank.debug().connected();
     let ended = match connection {
-        Ok(stream) => GdbStub::new(Packets::new(stream))
+        Ok(stream) => GdbStub::new(Packets::new(stream, target.looks_only))
             .run_blocking::<Loop>(target)
             .map_err(|error| error.to_string()),
         Err(error) => Err(error.to_string()),

@@ -142,7 +142,7 @@ impl Memory {
             } => {
                 let [read, write, exec] =
                     [prot::READ, prot::WRITE, prot::EXEC].map(|bit| prot & bit != 0);
-                let [text, fresh] = [prot::TEXT, prot::FRESH].map(|bit| prot & bit != 0);
+                let text = prot & prot::TEXT != 0;
                 let place = self.ram.place(gpa, len_bytes);
                 // Text is never written to.
                 let place =
@@ -153,9 +153,6 @@ impl Memory {
                     len_bytes,
                     errno,
                 })?;
-                if fresh {
-                    self.files.remove(addr, addr + len_bytes);
-                }
                 self.regions.map(Region {
                     start: addr,
                     end: addr + len_bytes,
@@ -175,6 +172,7 @@ impl Memory {
                 self.regions.unmap(addr, addr + len_bytes);
                 self.files.remove(addr, addr + len_bytes);
             }
+            Change::Forget { addr, len_bytes } => self.files.remove(addr, addr + len_bytes),
         }
         Ok(())
     }

@@ -134,7 +134,12 @@ const NO_POSIX: (&str, &str) = ("UCX_TLS", "^posix");
 
 fn number(variable: &dyn Fn(&str) -> Option<String>, name: &str) -> Result<usize, Failure> {
     let text = variable(name).unwrap_or_default();
-    text.parse().map_err(|_| senseless(name, &text))
+    count(&text).ok_or_else(|| senseless(name, &text))
+}
+
+/// A number of ranks on a host, each of which is looked for: more than these no launcher starts.
+fn count(text: &str) -> Option<usize> {
+    text.parse().ok().map(u16::into)
 }
 
 fn senseless(name: &str, text: &str) -> Failure {
@@ -151,7 +156,7 @@ fn nth(list: &str, index: usize) -> Option<usize> {
             None => (part, 1),
         };
         if left < times {
-            return number.parse().ok();
+            return count(number);
         }
         left -= times;
     }
@@ -225,6 +230,9 @@ mod tests {
         let line = |set: &[(&str, &str)]| of(set).expect_err("senseless").line;
         let local = [("MPI_LOCALRANKID", "one"), ("MPI_LOCALNRANKS", "2")];
         assert!(line(&local).starts_with("MPI_LOCALRANKID=one: "));
+        // yod went over all of them, to find which had not come.
+        let many = [("MPI_LOCALRANKID", "1"), ("MPI_LOCALNRANKS", "4294967296")];
+        assert!(line(&many).starts_with("MPI_LOCALNRANKS=4294967296: "));
         let step = [
             ("SLURM_LOCALID", "0"),
             ("SLURM_STEP_ID", "0"),
@@ -241,6 +249,7 @@ mod tests {
         assert_eq!(all("2(x3),1"), [Some(2), Some(2), Some(2), Some(1), None]);
         assert_eq!(all("4"), [Some(4), None, None, None, None]);
         assert_eq!(all("x"), [None; 5]);
+        assert_eq!(nth("65536(x2)", 1), None);
     }
 
     #[test]

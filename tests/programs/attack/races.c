@@ -45,15 +45,13 @@ static void replace(struct range range)
 {
     long offset = (long)next(FILE_PAGES - range.bytes / PAGE + 1) * PAGE;
     char *other;
-    // A call may find a hole where shared memory comes or other memory moves to: in a part of what is kept it does not.
-    int shared = range.at + range.bytes <= KEPT + SHARED_PAGES * PAGE;
     switch (next(5)) {
     case 0: mmap(range.at, range.bytes, READ_WRITE, ANON | MAP_FIXED, -1, 0); break;
     case 1: mmap(range.at, range.bytes, READ_WRITE, MAP_PRIVATE | MAP_FIXED, files[next(2)], offset); break;
-    case 2: mmap(range.at, range.bytes, READ_WRITE, (shared ? MAP_SHARED : MAP_PRIVATE) | MAP_FIXED, files[next(2)], offset); break;
+    case 2: mmap(range.at, range.bytes, READ_WRITE, MAP_SHARED | MAP_FIXED, files[next(2)], offset); break;
     case 3: madvise(range.at, range.bytes, next(2) ? MADV_DONTNEED : MADV_WILLNEED); break;
     default:
-        other = shared ? mmap(NULL, range.bytes, READ_WRITE, ANON, -1, 0) : MAP_FAILED;
+        other = mmap(NULL, range.bytes, READ_WRITE, ANON, -1, 0);
         if (other != MAP_FAILED && mremap(other, range.bytes, range.bytes, MREMAP_MAYMOVE | MREMAP_FIXED, range.at) == MAP_FAILED)
             munmap(other, range.bytes);
     }

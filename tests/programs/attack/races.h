@@ -23,7 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PAGE = 4096, PAGES = 1536, KEPT_PAGES = 64, SHARED_PAGES = 32, HEAP_PAGES = 64, USERS = 3, FILE_PAGES = 64, NOWHERE = 0x51ed, MOST_CPUS = 8192 };
+enum { PAGE = 4096, PAGES = 1536, KEPT_PAGES = 64, HEAP_PAGES = 64, USERS = 3, FILE_PAGES = 64, NOWHERE = 0x51ed, MOST_CPUS = 8192 };
 // Several large pages; before them pages that are replaced all the time, and can be read and written all the time.
 #define BASE ((char *)UINT64_C(0x2000000000))
 #define KEPT ((char *)UINT64_C(0x1f00000000))
@@ -86,14 +86,11 @@ static void touch(char *at, uint64_t whose)
     uses++;
 }
 
-// A call that has used the memory, or has found none there, or the first half only (`part`); in memory that is kept it must have. One
-// that is `shipped` may find none for an instant while shared memory is mapped over it, or other memory moves there, in the first half
-// (docs/memory.md, Notifying the proxy).
-static void came_of(int shipped, long result, long wanted, long part, char *at, const char *what)
+// A call that has used the memory, or has found none there, or the first half only (`part`); in memory that is kept it must have.
+static void came_of(long result, long wanted, long part, char *at, const char *what)
 {
     int error = result == -1 ? errno : 0;
-    uint64_t begin = shipped ? SHARED_PAGES : 0;
-    int is_kept = is_in(at, KEPT + begin * PAGE, KEPT_PAGES - begin);
+    int is_kept = is_in(at, KEPT, KEPT_PAGES);
     calls++;
     if (result != wanted && (is_kept || !(error == EFAULT || (part > 0 && result == part))))
         fail(what, (uint64_t)at, (uint64_t)(error ? -error : result));
@@ -104,21 +101,21 @@ static void call_with(char *at)
     uint64_t word = OF_RANK(own) << 32;
     struct iovec mine = {&word, 8}, there = {at, 8};
     switch (drawn(8)) {
-    case 0: came_of(1, pread(zeros, at, 8, 0), 8, 0, at, "pread"); break;
-    case 1: came_of(1, pwrite(sink, at, 8, 0), 8, 0, at, "pwrite"); break;
-    case 2: came_of(0, process_vm_readv(getpid(), &mine, 1, &there, 1, 0), 8, 0, at, "process_vm_readv"); break;
-    case 3: came_of(0, process_vm_writev(getpid(), &mine, 1, &there, 1, 0), 8, 0, at, "process_vm_writev"); break;
-    case 4: came_of(0, syscall(SYS_getcpu, at, NULL, NULL), 0, 0, at, "getcpu"); break; // half a word
-    case 5: came_of(0, syscall(SYS_futex, at, FUTEX_WAKE, 1, NULL, NULL, 0), 0, 0, at, "futex"); break;
+    case 0: came_of(pread(zeros, at, 8, 0), 8, 0, at, "pread"); break;
+    case 1: came_of(pwrite(sink, at, 8, 0), 8, 0, at, "pwrite"); break;
+    case 2: came_of(process_vm_readv(getpid(), &mine, 1, &there, 1, 0), 8, 0, at, "process_vm_readv"); break;
+    case 3: came_of(process_vm_writev(getpid(), &mine, 1, &there, 1, 0), 8, 0, at, "process_vm_writev"); break;
+    case 4: came_of(syscall(SYS_getcpu, at, NULL, NULL), 0, 0, at, "getcpu"); break; // half a word
+    case 5: came_of(syscall(SYS_futex, at, FUTEX_WAKE, 1, NULL, NULL, 0), 0, 0, at, "futex"); break;
     case 6: {
         struct iovec two[2] = {{at, 4}, {at + 4, 4}};
-        came_of(1, preadv(zeros, two, 2, 0), 8, 4, at, "preadv");
+        came_of(preadv(zeros, two, 2, 0), 8, 4, at, "preadv");
         break;
     }
     default: {
         errno = 0;
         long result = syscall(SYS_futex, at, FUTEX_WAIT, NOWHERE, NULL, NULL, 0);
-        came_of(0, errno == EAGAIN ? 0 : result, 0, 0, at, "futex, waiting");
+        came_of(errno == EAGAIN ? 0 : result, 0, 0, at, "futex, waiting");
     }
     }
 }

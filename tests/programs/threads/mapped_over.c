@@ -104,6 +104,14 @@ static void *shipped_calls(void *unused)
     return NULL;
 }
 
+static void *shipped_reads(void *unused)
+{
+    (void)unused;
+    for (; !over; uses++)
+        wrong += pwrite(sink, pages + BYTES - 64, 64, 0) != 64;
+    return NULL;
+}
+
 // ---- Both ---------------------------------------------------------------------
 
 static void against(void *(*use)(void *), void (*change)(long), const char *what)
@@ -180,11 +188,26 @@ static void in_local_calls(void)
     against(local_calls, moved_over, "other memory is moved there");
 }
 
+// Text that ranks share, which files that were just made are not.
+static void text_that_stays(void)
+{
+    int program = open("/proc/self/exe", O_RDONLY);
+    pages = mmap(NULL, BYTES, READ_WRITE, ANON, -1, 0);
+    need(program >= 0 && pages != MAP_FAILED, "the program, memory");
+    fixed(PROT_READ, MAP_PRIVATE, program);
+    check(pwrite(sink, pages, BYTES, 0) == BYTES, "text has come");
+    need(munmap(pages, BYTES) == 0 && close(program) == 0, "munmap");
+}
+
 static void in_shipped_calls(void)
 {
     against(shipped_calls, anonymous, "anonymous memory comes");
     against(shipped_calls, private_file, "a private file comes");
+    against(shipped_calls, shared_file, "a shared file comes");
     against(shipped_calls, discarded, "what is there is discarded");
+    against(shipped_calls, moved_over, "other memory is moved there");
+    against(shipped_reads, segment_over, "a segment comes");
+    text_that_stays();
 }
 
 int main(int argc, char **argv)

@@ -3,20 +3,23 @@
 // Each is made several times, with other numbers, first with own memory and then with the same contents in rank 1: what is not
 // EFAULT with the one is not with the other, and what is written to the one is to the other.
 //
-// Regression: setrlimit, prlimit64, prctl, execve, mq_open, capget and sched_getattr failed with EFAULT, and some had begun by then.
+// Regressions: with a length of -1 getcwd and msgsnd were EFAULT. setrlimit, prlimit64, prctl, execve, mq_open, capget and sched_getattr failed with EFAULT, and some had begun by then.
 #include "windows.h"
 
 #include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/timerfd.h>
 
-enum { SLOT_BYTES = 64 << 10, HEAD_BYTES = 1024, VARIANTS = 8, FIRST_FD = 3, FDS_END = 100 };
+enum { SLOT_BYTES = 64 << 10, HEAD_BYTES = 1024, PLAIN = 8, VARIANTS = PLAIN + 6, FIRST_FD = 3, FDS_END = 100 };
+// The same in both ranks; behind each slot there is nothing.
+#define AREA ((char *)UINT64_C(0x3000000000))
+#define SLOT(i) (AREA + (size_t)(i) * 2 * SLOT_BYTES)
 
-static char area[6][SLOT_BYTES] __attribute__((aligned(PAGE_BYTES)));
 static char before[HEAD_BYTES];
 
 struct row {
@@ -54,9 +57,12 @@ static void open_all(void)
 
 static const char *contents(char kind) { return kind == 'p' ? "every_file" : kind == 's' ? "every_name" : ""; }
 
-// Numbers that many calls like: small ones, sizes, some requests of ioctl, prctl and arch_prctl, nothing.
+// Numbers that many calls like: small ones, sizes, some requests of ioctl, prctl and arch_prctl, nothing; in the last variants one of
+// them, which may be a length, is -1.
 static long number(int variant, int argument)
 {
+    if (variant >= PLAIN && argument == variant - PLAIN)
+        return -1;
     static const long numbers[] = {0, 1, 2, 3, 8, 16, 24, 48, 64, 128, 4096, 0x5401, 0x541b, 15, 16, 0x1003};
     return numbers[(variant * 5 + argument * (variant + 3)) % (int)(sizeof numbers / sizeof *numbers)];
 }
@@ -90,7 +96,7 @@ static long made(const struct row *row, int variant, int there, int *left_out, i
         case 'n': args[i] = number(variant, i); break;
         case 'f': args[i] = FIRST_FD + (variant + i) % 9; break;
         case 'd': args[i] = AT_FDCWD; break;
-        default: slots[i] = there ? OF(1, (char *)area[i]) : area[i]; args[i] = (long)slots[i];
+        default: slots[i] = there ? OF(1, SLOT(i)) : SLOT(i); args[i] = (long)slots[i];
         }
     }
     *left_out = is_left_out(row, args);
@@ -139,6 +145,8 @@ int main(void)
     struct row row;
     int rows = 0;
     begin_ranks();
+    for (int i = 0; i < 6; i++)
+        need(mmap(SLOT(i), SLOT_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == SLOT(i), "a slot");
     sigset_t wanted;
     int got;
     sigemptyset(&wanted);

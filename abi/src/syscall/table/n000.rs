@@ -88,7 +88,7 @@ pub(super) const ROWS: &[Call] = &[
     ship(76, "truncate", &[Path, Int]),
     ship(77, "ftruncate", &[Fd, Int]),
     ship(78, "getdents", &[Fd, Mem(Out, Len(2)), Int]),
-    ship(79, "getcwd", &[Mem(Out, Len(1)), Int]),
+    ship(79, "getcwd", &[Mem(Out, Most(1, STRING_BYTES as u32)), Int]),
     ship(80, "chdir", &[Path]),
     ship(81, "fchdir", &[Fd]),
     ship(82, "rename", &[Path, Path]),

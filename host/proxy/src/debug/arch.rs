@@ -23,7 +23,7 @@ const LEAST_BYTES: usize = YMM_HIGH + 256;
 /// x87, SSE and AVX.
 const PRESENT: u8 = 7;
 /// Bytes of all registers.
-const ALL_BYTES: usize = 17 * 8 + 7 * 4 + 8 * 10 + 8 * 4 + 16 * 16 + 4 + 3 * 8 + 16 * 16;
+pub const ALL_BYTES: usize = 17 * 8 + 7 * 4 + 8 * 10 + 8 * 4 + 16 * 16 + 4 + 3 * 8 + 16 * 16;
 
 /// This machine.
 pub enum X86 {}

@@ -1,7 +1,7 @@
 //! gdb's packets as they come in (gdb's manual, "Remote Protocol: Overview"): `$BODY#XX`, XX the sum of the body's bytes.
 //!
-//! One that is damaged is answered with `-`, upon which gdb sends it again, and goes no further; and what gdb answers with `-` is sent
-//! again: crate gdbstub ends the session at either.
+//! One that is damaged is answered with `-`, upon which gdb sends it again, and one whose body has not its command's form with an error;
+//! neither goes further. What gdb answers with `-` is sent again. Crate gdbstub ends the session at all three.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -11,10 +11,13 @@ use std::os::unix::net::UnixStream;
 use gdbstub::conn::{Connection, ConnectionExt};
 use rustix::net::{RecvFlags, recv};
 
-/// Longest packet, in bytes: as the stub says to gdb.
-const MOST_BYTES: usize = 4096;
+use super::form::{self, MOST_BYTES};
+
 /// Ctrl-C, outside of packets.
 const INTERRUPT: u8 = 3;
+
+/// For a malformed packet.
+const ERROR: &[u8] = b"$E01#a6";
 
 /// A connection to gdb, of which only whole packets are read.
 pub struct Packets {
@@ -59,34 +62,49 @@ struct Incoming {
     partial: Vec<u8>,
     /// Whole packets, and what stands between them.
     ready: VecDeque<u8>,
+    /// gdb can only look: no thread makes a step.
+    looks_only: bool,
+}
+
+/// What a byte more comes to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Taken {
+    Fine,
+    /// A packet has the wrong sum, or none.
+    Damaged,
+    /// Its body is none that the stub could take.
+    Malformed,
 }
 
 impl Incoming {
-    /// One more byte; whether a packet is damaged.
-    fn is_damaged_by(&mut self, byte: u8) -> bool {
+    fn take(&mut self, byte: u8) -> Taken {
         let body = self.partial.iter().position(|byte| *byte == b'#');
         match (byte, self.partial.len()) {
             (b'$', len) if body.is_none() => {
                 self.partial = vec![b'$'];
-                return len > 0;
+                return if len > 0 { Taken::Damaged } else { Taken::Fine };
             }
             (b'+' | INTERRUPT, 0) => self.ready.push_back(byte),
             (_, 0) => {}
             (_, MOST_BYTES..) => {
                 self.partial.clear();
-                return true;
+                return Taken::Damaged;
             }
             _ => self.partial.push(byte),
         }
         let Some(end) = body.filter(|end| end + 3 == self.partial.len()) else {
-            return false;
+            return Taken::Fine;
         };
         let packet = std::mem::take(&mut self.partial);
-        let is_right = end > 1 && sum_of(&packet[end + 1..]) == Some(sum(&packet[1..end]));
-        if is_right {
-            self.ready.extend(packet);
+        let body = &packet[1..end];
+        if body.is_empty() || sum_of(&packet[end + 1..]) != Some(sum(body)) {
+            return Taken::Damaged;
         }
-        !is_right
+        if !form::is_right(body) || self.looks_only && form::steps(body) {
+            return Taken::Malformed;
+        }
+        self.ready.extend(packet);
+        Taken::Fine
     }
 }
 
@@ -103,10 +121,15 @@ fn sum_of(digits: &[u8]) -> Option<u8> {
 }
 
 impl Packets {
-    pub fn new(stream: UnixStream) -> Packets {
+    /// `looks_only`: the stub has no thread make a step.
+    pub fn new(stream: UnixStream, looks_only: bool) -> Packets {
+        let incoming = Incoming {
+            looks_only,
+            ..Incoming::default()
+        };
         Packets {
             stream,
-            incoming: Incoming::default(),
+            incoming,
             outgoing: Outgoing::NONE,
         }
     }
@@ -132,8 +155,16 @@ impl Packets {
         for byte in bytes {
             if *byte == b'-' && self.incoming.partial.is_empty() {
                 (&self.stream).write_all(&self.outgoing.packet)?;
-            } else if self.incoming.is_damaged_by(*byte) {
-                (&self.stream).write_all(b"-")?;
+                continue;
+            }
+            match self.incoming.take(*byte) {
+                Taken::Fine => {}
+                Taken::Damaged => (&self.stream).write_all(b"-")?,
+                Taken::Malformed => {
+                    // To a gdb that wants no acknowledgements this is noise.
+                    self.write_all(b"+")?;
+                    self.write_all(ERROR)?;
+                }
             }
         }
         Ok(())
@@ -193,8 +224,8 @@ mod tests {
     /// What goes on to the stub, and how many packets are asked for again.
     fn taken(bytes: &[u8]) -> (String, usize) {
         let mut incoming = Incoming::default();
-        let damaged = bytes.iter().filter(|byte| incoming.is_damaged_by(**byte));
-        let damaged = damaged.count();
+        let taken = bytes.iter().map(|byte| incoming.take(*byte));
+        let damaged = taken.filter(|taken| *taken == Taken::Damaged).count();
         let ready = Vec::from(incoming.ready);
         (String::from_utf8_lossy(&ready).into_owned(), damaged)
     }
@@ -230,11 +261,30 @@ mod tests {
         assert_eq!(taken(&long), (String::new(), 1));
     }
 
+    /// At the first of these the session ended, although their sums are right.
+    #[test]
+    fn malformed_packets_are_errors() -> io::Result<()> {
+        let (gdb, stub) = UnixStream::pair()?;
+        let mut packets = Packets::new(stub, true);
+        (&gdb).write_all(b"$gx#df$m0#9d$vCont;s:1#23$g#67")?;
+        let read: io::Result<Vec<u8>> = (0..5).map(|_| packets.read()).collect();
+        assert_eq!(read?, b"$g#67");
+        let mut answers = [0; 24];
+        (&gdb).read_exact(&mut answers)?;
+        assert_eq!(&answers, b"+$E01#a6+$E01#a6+$E01#a6");
+        (&gdb).write_all(b"-+")?;
+        assert_eq!(packets.read()?, b'+');
+        let mut again = [0; 7];
+        (&gdb).read_exact(&mut again)?;
+        assert_eq!(&again, ERROR);
+        Ok(())
+    }
+
     /// At the first `-` the session ended, and the rank went on without its debugger.
     #[test]
     fn what_gdb_did_not_understand_is_sent_again() -> io::Result<()> {
         let (gdb, stub) = UnixStream::pair()?;
-        let mut packets = Packets::new(stub);
+        let mut packets = Packets::new(stub, false);
         (&gdb).write_all(b"-+")?;
         assert_eq!(packets.read()?, b'+', "there was nothing to send again");
         packets.write_all(b"+$T05#b9")?;
@@ -250,7 +300,7 @@ mod tests {
     #[test]
     fn what_was_sent_is_answered() -> io::Result<()> {
         let (gdb, stub) = UnixStream::pair()?;
-        let mut packets = Packets::new(stub);
+        let mut packets = Packets::new(stub, false);
         assert_eq!(packets.peek()?, None);
         (&gdb).write_all(b"$g#00$g#67")?;
         assert_eq!(packets.peek()?, Some(b'$'));

@@ -1,12 +1,11 @@
 //! Finding frames: every accessible region is backed when it is made, with the largest pages that fit.
 
-use super::{Aspace, Machine, OutOfMemory, Purpose, fresh, record, shown_as};
+use super::{Aspace, Machine, OutOfMemory, Purpose, fresh, record, shown};
 use crate::frames::{Frame, Place};
 use crate::page::{PAGE_BYTES, PageSize};
 use crate::paging::{self, Extent, MapOptions, Stretch};
 use crate::regions::Prot;
 use abi::addr::{Phys, Va, VaRange};
-use wire::region_log::prot;
 
 /// Work of taking and mapping a run of frames.
 const FILL_WORK: u32 = 600;
@@ -167,7 +166,7 @@ impl<M: Machine> Aspace<M> {
     }
 
     /// End of the vacant stretch that goes on at `at`.
-    fn hole_end(&mut self, at: Va, end: Va) -> Va {
+    pub(super) fn hole_end(&mut self, at: Va, end: Va) -> Va {
         let (tables, root) = self.tables();
         let mut at = at;
         // POINT: paging::report::stretch
@@ -229,7 +228,7 @@ impl<M: Machine> Aspace<M> {
     /// Logs fresh frames that are mapped with an access, for the proxy.
     fn show(&mut self, piece: &Extent) {
         if !piece.prot.is_empty() {
-            record(self.machine, &shown_as(piece, prot::FRESH));
+            record(self.machine, &shown(piece));
             self.published(VaRange::new(piece.va, piece.len_bytes));
         }
     }

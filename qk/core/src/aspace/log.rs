@@ -22,7 +22,7 @@ pub(super) fn shown(extent: &Extent) -> Change {
     shown_as(extent, 0)
 }
 
-/// The same of frames of this kind: 0, or those bits of [`wire::region_log::prot`] that are no access.
+/// The same of frames of this kind: 0, or the bit of [`wire::region_log::prot`] that is no access.
 #[inline(always)]
 pub(super) fn shown_as(extent: &Extent, kind: u8) -> Change {
     match extent.prot.is_empty() {

@@ -48,15 +48,18 @@ impl<M: Machine> Aspace<M> {
                 keep_old,
             } => {
                 self.own(from)?;
-                self.remove_part(replace)?;
                 self.remove_part(trim)?;
-                self.relocate(&Move {
+                if let Some(replace) = replace {
+                    self.vacate(replace)?;
+                }
+                let moved = self.relocate(&Move {
                     to,
                     from,
                     more,
                     keep_old,
-                })?;
-                Ok(to)
+                });
+                self.end_replacing();
+                Ok(moved.map(|()| to)?)
             }
         }
     }
@@ -97,7 +100,10 @@ impl<M: Machine> Aspace<M> {
             .move_range(from, to.until(to_end))
             .map_err(|_| Errno::ENOMEM)?;
         self.publish_hole(from);
-        self.publish(VaRange::new(to, len_bytes));
+        // What it grows by was logged before what comes in front of it.
+        let is_over = !self.replaced.is_empty();
+        let shown_to = if is_over { to_end } else { to + len_bytes };
+        self.publish_over(to.until(shown_to));
         if change.keep_old {
             self.map_new(region)?;
         }

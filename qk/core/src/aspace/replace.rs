@@ -1,15 +1,15 @@
 //! Mapping over something (MAP_FIXED). Linux does it in one step: a thread that uses the pages meanwhile finds what was there or what
 //! comes. Here there is nothing between the two, for whom the address space's lock makes wait: the program's own threads, and the kernel
-//! in their name. For Linux, which carries out their calls through the proxy, the log has one record less: not that what was there has gone,
-//! only what is there now. Until then the frames that went are no one's: what retires waits for that record.
+//! in their name. For Linux, which carries out their calls through the proxy, the log does not say that what was there has gone, only
+//! what is there now. Until then the frames that went are no one's: what retires waits for that record.
 
-use super::{Aspace, Machine, Unfinished, record, shown_as};
+use super::{Aspace, Machine, Unfinished, record, shown};
 use crate::mman::MmapPlan;
-use crate::paging::{self, Extent};
+use crate::paging::{self, Extent, Stretch};
 use crate::regions::{Backing, Prot, Region};
 use abi::Errno;
 use abi::addr::VaRange;
-use wire::region_log::prot;
+use wire::region_log::Change;
 
 impl<M: Machine> Aspace<M> {
     /// Makes a mapping of zeros in the place of what is there.
@@ -41,6 +41,11 @@ impl<M: Machine> Aspace<M> {
         }
         self.evict(range)?;
         self.prepare_removal(range)?;
+        let forget = Change::Forget {
+            addr: range.start.0,
+            len_bytes: range.len_bytes(),
+        };
+        record(self.machine, &forget);
         self.take_out(range);
         self.replaced = range;
         Ok(())
@@ -67,13 +72,42 @@ impl<M: Machine> Aspace<M> {
         let (tables, root) = self.tables();
         paging::extents(&tables, root, range, |extent| {
             let prot = Prot::READ | Prot::WRITE;
-            record(machine, &shown_as(&Extent { prot, ..extent }, prot::FRESH));
+            record(machine, &shown(&Extent { prot, ..extent }));
         });
         self.published(range);
         Ok(())
     }
 
-    /// After the log got what is at `range`, in the order of addresses.
+    /// Logs what is at `range` for the proxy, which may show there what was taken away.
+    pub(super) fn publish_over(&mut self, range: VaRange) {
+        if !self.replaced.is_empty() {
+            self.publish_holes(range);
+        }
+        self.publish(range);
+        self.published(range);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn publish_holes(&mut self, range: VaRange) {
+        let VaRange { start: mut at, end } = range;
+        // POINT: paging::report::stretch
+        while at < end {
+            let (tables, root) = self.tables();
+            let Stretch { end: next, mapped } = paging::stretch(&tables, root, at, end);
+            let next = if mapped {
+                next
+            } else {
+                self.hole_end(next, end)
+            };
+            if !mapped {
+                self.publish_hole(at.until(next));
+            }
+            at = next;
+        }
+    }
+
+    /// After the log got what is at `range`: from the start of what was taken away on, or up to its end.
     #[inline]
     pub(super) fn published(&mut self, range: VaRange) {
         if !self.replaced.is_empty() {
@@ -87,6 +121,8 @@ impl<M: Machine> Aspace<M> {
         let VaRange { start, end } = self.replaced;
         if range.start <= start {
             self.replaced = start.max(range.end).min(end).until(end);
+        } else if range.end >= end {
+            self.replaced = start.until(end.min(range.start));
         }
         // Up to this record, if all of it is replaced.
         self.leases.begin(self.machine);

@@ -87,7 +87,7 @@ impl<M: Machine> Aspace<M> {
     pub(super) fn show_new(&mut self, region: Region) -> Result<(), Errno> {
         self.add_region(region)?;
         self.note_code(region.prot);
-        self.publish(region.range());
+        self.publish_over(region.range());
         Ok(())
     }
 

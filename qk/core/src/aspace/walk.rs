@@ -3,11 +3,29 @@
 use super::{Aspace, Machine};
 use crate::page::PAGE_BYTES;
 use crate::paging;
+use crate::regions::{Prot, RegionFlags};
 use abi::Errno;
-use abi::addr::{Phys, Va};
+use abi::addr::{Phys, Va, VaRange};
 use abi::map::USER_TOP;
 
 impl<M: Machine> Aspace<M> {
+    /// Whether all of `range` (any alignment) can be read, or written.
+    pub fn allows(&self, range: VaRange, write: bool) -> bool {
+        let mut at = range.start;
+        // POINT: aspace::evict::looked_at
+        for region in self.looked_at(range) {
+            let is_allowed = match write {
+                true => region.prot.contains(Prot::WRITE),
+                false => !region.prot.is_empty(),
+            };
+            if region.start > at || !is_allowed || region.flags.contains(RegionFlags::PAST_END) {
+                return false;
+            }
+            at = region.end;
+        }
+        at >= range.end
+    }
+
     /// Shows `visit` where the bytes `start .. start + len_bytes` (any alignment) lie, page by page of 4 KiB: the physical address, how
     /// far it is from `start`, and how many bytes. `written`: they are written to there.
     ///

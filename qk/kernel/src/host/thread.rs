@@ -36,6 +36,11 @@ impl ThreadPort {
         self.slot().more()
     }
 
+    /// The position of the region log that its last request named.
+    pub fn posted_position(&self) -> u64 {
+        self.slot().posted_position()
+    }
+
     /// The core that is rung for answers from now on.
     pub fn set_core(&self, core: usize) {
         self.area.node.core.put(core as u64);

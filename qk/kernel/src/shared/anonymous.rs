@@ -29,10 +29,12 @@ pub fn map(thread: &'static Thread, aspace: &mut Aspace, plan: &MmapPlan) -> Res
     }
     make_vacant(thread, aspace, plan)?;
     let file = [NO_DEVICE, NEXT.fetch_add(1, Ordering::Relaxed)];
-    match map_held(thread, aspace, file, region, region.len_bytes()) {
+    let mapped = match map_held(thread, aspace, file, region, region.len_bytes()) {
         Err(Errno::ENOMEM) => aspace.map_new(region),
         mapped => mapped,
-    }
+    };
+    aspace.end_replacing();
+    mapped
 }
 
 fn has_room(thread: &'static Thread, len_bytes: u64) -> bool {

@@ -27,6 +27,19 @@ pub fn map(
     file: &FileInfo,
 ) -> Result<(), Errno> {
     make_vacant(thread, aspace, plan)?;
+    let mapped = map_vacant(thread, aspace, plan, fd, file);
+    aspace.end_replacing();
+    mapped
+}
+
+/// The same where nothing is mapped.
+fn map_vacant(
+    thread: &'static Thread,
+    aspace: &mut Aspace,
+    plan: &MmapPlan,
+    fd: u64,
+    file: &FileInfo,
+) -> Result<(), Errno> {
     let (held, is_writable) = files::hold(thread, fd, &plan.region)?;
     // Another thread may have replaced the descriptor since it was described.
     if !is_writable && !plan.region.flags.contains(RegionFlags::READ_ONLY) {
@@ -147,14 +160,14 @@ pub fn maps(aspace: &Aspace, file: File) -> bool {
     node.with(|table| objects.any(|region| table.file(region.object) == Some(file)))
 }
 
-/// Takes away what a shared mapping that is about to be made replaces.
+/// Takes away what a shared mapping replaces that is made next, until `Aspace::end_replacing`.
 pub fn make_vacant(
     thread: &'static Thread,
     aspace: &mut Aspace,
     plan: &MmapPlan,
 ) -> Result<(), Errno> {
     match plan.replace {
-        true => complete(thread, aspace, |aspace| aspace.unmap(plan.region.range())),
+        true => complete(thread, aspace, |aspace| aspace.vacate(plan.region.range())),
         false => Ok(()),
     }
 }

@@ -82,12 +82,16 @@ pub fn attach(
         let region = plan.region;
         if plan.replace {
             // It may be attached just there.
-            complete_before(thread, aspace, held, |aspace| aspace.unmap(region.range()))?;
+            complete_before(thread, aspace, held, |aspace| aspace.vacate(region.range()))?;
         }
         Ok(region)
     });
     match planned {
-        Ok(region) => map_held(thread, aspace, held, region, bytes).map(|()| region.start.0),
+        Ok(region) => {
+            let mapped = map_held(thread, aspace, held, region, bytes);
+            aspace.end_replacing();
+            mapped.map(|()| region.start.0)
+        }
         Err(errno) => {
             files::release(thread, held, !maps(aspace, held));
             Err(errno)

@@ -5,7 +5,7 @@
 
 use abi::Errno;
 use abi::map::USER_TOP;
-use abi::syscall::operand::{Flow, Piece};
+use abi::syscall::operand::{Flow, Kind, Piece};
 use abi::syscall::{Arg, Call as Row, Dir, Restart, by_nr};
 use hal::addr::{Va, VaRange};
 use qk_core::signals::{SigInfo, SigSet, Signal, code};
@@ -95,7 +95,56 @@ fn ship_row(thread: &'static Thread, row: &Row, args: &[u64; 6]) -> SysResult {
     if bounce::is_needed(row, args) {
         return ship_bounced(thread, row, *args);
     }
-    settle(thread, row, ship_plain(thread, row, args))
+    let ret = ship_plain(thread, row, args);
+    match Errno::from_ret(ret) {
+        None => Ok(ret as u64),
+        Some(errno) => ship_again(thread, row, args, errno),
+    }
+}
+
+/// What a call comes to that failed, made again for as long as it finds a hole where another thread maps something over its memory.
+#[inline(never)]
+fn ship_again(thread: &'static Thread, row: &Row, args: &[u64; 6], mut errno: Errno) -> SysResult {
+    // POINT: ship::spin
+    while errno == Errno::EFAULT && is_settled(thread, row, args) {
+        let ret = ship_plain(thread, row, args);
+        errno = match Errno::from_ret(ret) {
+            None => return Ok(ret as u64),
+            Some(errno) => errno,
+        };
+    }
+    Err(failed(thread, row, errno))
+}
+
+/// Whether a call that failed with EFAULT is to be made again: another thread has changed mappings since it was posted, so that there may
+/// have been a hole for its proxy, and all that it names is accessible now.
+#[cold]
+#[inline(never)]
+fn is_settled(thread: &'static Thread, row: &Row, args: &[u64; 6]) -> bool {
+    let rank = thread.rank();
+    let accessible = rank.with_aspace(|aspace| {
+        let has_changed = rank.host().mappings() != thread.host().posted_position();
+        Ok(has_changed && is_accessible(aspace, row, args))
+    });
+    accessible == Ok(true)
+}
+
+/// Whether the program may access all that its call names. The address space is locked.
+fn is_accessible(aspace: &Aspace, row: &Row, args: &[u64; 6]) -> bool {
+    let walked = row.pieces(args, &Unchanging(WRITTEN_WORK), &mut |piece: Piece| {
+        // Where a string ends is Linux's to find.
+        let len_bytes = if piece.kind == Kind::String {
+            1
+        } else {
+            piece.len_bytes
+        };
+        let range = Va(piece.at).until(Va(piece.at.saturating_add(len_bytes)));
+        match range.is_empty() || aspace.allows(range, piece.dir != Dir::In) {
+            true => Flow::Continue(()),
+            false => Flow::Break(()),
+        }
+    });
+    walked.is_continue()
 }
 
 /// With buffers in other ranks' memory.
@@ -107,7 +156,10 @@ fn ship_bounced(thread: &'static Thread, row: &Row, mut args: [u64; 6]) -> SysRe
     let ret = ship_plain(thread, row, &args);
     preempt::take_interrupts();
     bounce.end(thread, ret)?;
-    settle(thread, row, ret)
+    match Errno::from_ret(ret) {
+        None => Ok(ret as u64),
+        Some(errno) => Err(failed(thread, row, errno)),
+    }
 }
 
 /// Has Linux carry out the call; returns what Linux returned.
@@ -141,19 +193,16 @@ fn collect_caused(rank: &'static Rank) {
     signal::collect(rank);
 }
 
-/// What a call comes to that returned `ret`.
-fn settle(thread: &'static Thread, row: &Row, ret: i64) -> SysResult {
-    let Some(errno) = Errno::from_ret(ret) else {
-        return Ok(ret as u64);
-    };
-    Err(match row.restart {
+/// How a call fails for which Linux has returned `errno`.
+fn failed(thread: &'static Thread, row: &Row, errno: Errno) -> Errno {
+    match row.restart {
         _ if errno != Errno::EINTR => errno,
         Restart::Never => errno,
         // At a socket with a timeout, which would begin anew.
         Restart::Handler if thread.host().more()[1] != 0 => errno,
         Restart::Handler => thread.interrupted(RESTART),
         Restart::NoHandler | Restart::OldEnd => thread.interrupted(RESTART_NO_HANDLER),
-    })
+    }
 }
 
 /// Raises the signal that Linux has sent for a call, if it is one of those.

@@ -127,6 +127,7 @@ impl State {
                             .insert(Va(addr + at), (gpa + at, prot & prot::WRITE != 0));
                     }
                 }
+                Change::Forget { .. } => {}
                 Change::Unmap { addr, len_bytes } => {
                     self.shown
                         .retain(|va, _| !VaRange::new(Va(addr), len_bytes).contains(*va));

@@ -2,12 +2,17 @@
 
 use super::*;
 
+/// How many of `pages` pages the proxy shows.
+fn shown_pages(at: Va, pages: u64) -> u64 {
+    let there = (0..pages).filter(|page| Node::shown().contains_key(&(at + page * P)));
+    there.count() as u64
+}
+
 /// What the proxy shows at each of `pages` pages once it has carried out one record more of the log, for each of the log's.
 fn shown_meanwhile(at: Va, pages: u64, mut visit: impl FnMut(usize, u64)) {
     let mut step = 0;
     while Node::apply_one() {
-        let there = (0..pages).filter(|page| Node::shown().contains_key(&(at + page * P)));
-        visit(step, there.count() as u64);
+        visit(step, shown_pages(at, pages));
         step += 1;
     }
 }
@@ -27,7 +32,63 @@ fn there_is_no_hole_meanwhile() {
         a.check();
     }
     a.mmap(A, 8, 0, FIXED).unwrap();
-    shown_meanwhile(A, 8, |_, there| assert_eq!(there, 0, "a reservation"));
+    Node.sync();
+    assert_eq!(shown_pages(A, 8), 0, "a reservation");
+}
+
+/// So did one while other memory was moved there: with what it grows by, and where some of it is reserved only.
+#[test]
+fn there_is_no_hole_where_memory_moves_to() {
+    let other = A + 64 * P;
+    for (old, new, kept) in [(8, 8, 8), (4, 8, 8), (8, 4, 8)] {
+        let mut a = space(64);
+        a.mmap(A, 8, RW, FIXED).unwrap();
+        a.mmap(other, old, RW, FIXED).unwrap();
+        assert!(a.write(other, 7));
+        shown_meanwhile(A, 8, |_, _| ());
+        a.check();
+        a.mremap(other, old, new, Some(A)).unwrap();
+        a.check();
+        shown_meanwhile(A, new, |step, there| {
+            assert_eq!(there, kept.min(new), "{old} to {new}, after {step} records")
+        });
+        assert_eq!(a.read(A), Some(7));
+        assert_eq!(shown_pages(other, old), 0, "what has moved has left a hole");
+        a.check();
+    }
+}
+
+/// A reservation that moves takes away what was there, for the proxy as well.
+#[test]
+fn where_a_reservation_moves_to_there_is_nothing() {
+    let other = A + 64 * P;
+    let mut a = space(64);
+    a.mmap(A, 8, RW, FIXED).unwrap();
+    a.mmap(other, 8, 0, FIXED).unwrap();
+    a.mprotect(other + 3 * P, 2, RW).unwrap();
+    a.mprotect(other + 3 * P, 2, 0).unwrap();
+    a.mremap(other, 8, 8, Some(A)).unwrap();
+    Node.sync();
+    assert_eq!(shown_pages(A, 8), 0);
+    a.check();
+}
+
+/// Text that came was told, and then that nothing was there: calls that read it failed from then on.
+#[test]
+fn text_that_comes_is_there_at_once() {
+    let mut a = space(64);
+    let range = VaRange::new(A, 8 * P);
+    a.mmap(A, 10, RW, FIXED).unwrap();
+    shown_meanwhile(A, 8, |_, _| ());
+    a.done(|a| a.vacate(range)).unwrap();
+    a.show_text(super::text::region(0, 8), super::text::pieces(0, 8))
+        .unwrap();
+    a.end_replacing();
+    a.check();
+    shown_meanwhile(A, 10, |step, there| {
+        assert_eq!(there, 10, "after {step} records")
+    });
+    assert_eq!(Node::shown()[&A], (super::lender::POOL, false));
 }
 
 /// Frames that were replaced would be used anew while the proxy still had them, if the record of their going were taken for an

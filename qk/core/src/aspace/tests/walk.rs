@@ -51,3 +51,30 @@ fn a_walk_stays_in_what_is_mapped() {
     assert_eq!(walk(A + USER_TOP, P), (Err(Errno::EFAULT), 0));
     assert_eq!(walk(A, u64::MAX), (Err(Errno::EFAULT), 0));
 }
+
+/// What a call names is accessible as a whole or not at all: with a hole, a page without the access or one that no file has it is not.
+#[test]
+fn a_range_is_allowed_as_a_whole() {
+    let mut a = space(64);
+    a.mmap(A, 2, RW, FIXED).unwrap();
+    a.mmap(A + 2 * P, 1, 1, FIXED).unwrap();
+    a.mmap(A + 3 * P, 1, 0, FIXED).unwrap();
+    let mut behind = Region::new(VaRange::new(A + 5 * P, P), Prot::READ, Kind::File);
+    behind.flags |= RegionFlags::PAST_END;
+    a.map_new(behind).unwrap();
+    for (first, bytes, read, write) in [
+        (0, 2 * P, true, true),
+        (1, 2 * P, true, false),
+        (1, 3 * P, false, false),
+        (3, 1, false, false),
+        (4, 1, false, false),
+        (5, 1, false, false),
+        (9, 0, true, true),
+    ] {
+        let range = VaRange::new(A + first * P, bytes);
+        let allowed = [false, true].map(|written| a.allows(range, written));
+        assert_eq!(allowed, [read, write], "{bytes} bytes of page {first}");
+    }
+    assert!(a.allows(VaRange::new((A + 2 * P).before(1), 2), false));
+    assert!(!a.allows(VaRange::new(A.before(1), 2), false));
+}

@@ -103,7 +103,7 @@ impl Node {
                 prot,
                 ..
             } => (addr..addr + len_bytes).contains(&page.0).then_some(prot),
-            Change::Unmap { .. } => None,
+            Change::Unmap { .. } | Change::Forget { .. } => None,
         };
         with(|s| s.log.iter().rev().find_map(told))
     }
