@@ -3,7 +3,7 @@
 /// What uname(2) says in `sysname`: programs compare it, so it stays Linux.
 pub const SYSNAME: &str = "Linux";
 /// What uname(2) says in `release`: the Linux whose ABI is followed, with Margay's mark.
-pub const RELEASE: &str = "6.1.0-margay";
+pub const RELEASE: &str = "6.18.0-margay";
 /// What uname(2) says in `version`.
 pub const VERSION: &str = concat!("#1 Margay ", env!("CARGO_PKG_VERSION"), " LWK");
 /// What uname(2) says in `machine`.
