@@ -153,10 +153,10 @@ const fn socket(request: u32) -> Operand {
         0x8906..=0x8907 => flat(Out, 16), // SIOCGSTAMP, SIOCGSTAMPNS
         0x8912 => Interfaces,             // SIOCGIFCONF
         0x8946 => Ethtool,                // SIOCETHTOOL
-        // SIOCGIFNAME, SIOCGIFFLAGS, SIOCGIFADDR, SIOCGIFDSTADDR, SIOCGIFBRDADDR, SIOCGIFNETMASK, SIOCGIFMETRIC,
-        // SIOCGIFMTU, SIOCGIFHWADDR, SIOCGIFINDEX, SIOCGIFTXQLEN, SIOCGIFMAP
-        0x8910 | 0x8913 | 0x8915 | 0x8917 | 0x8919 | 0x891b | 0x891d | 0x8921 | 0x8927 | 0x8933
-        | 0x8942 | 0x8970 => flat(InOut, IFREQ),
+        // SIOCGIFNAME; SIOCGIFFLAGS to SIOCSIFMETRIC; SIOCGIFMTU to SIOCSIFHWADDR; SIOCGIFHWADDR, SIOCGIFINDEX, SIOCGIFTXQLEN,
+        // SIOCSIFTXQLEN, SIOCGIFMAP, SIOCSIFMAP: what changes an interface is for Linux to allow
+        0x8910 | 0x8913..=0x891e | 0x8921..=0x8922 | 0x8924 | 0x8927 | 0x8933 | 0x8942..=0x8943
+        | 0x8970..=0x8971 => flat(InOut, IFREQ),
         _ => file(request),
     }
 }
