@@ -6,7 +6,7 @@ use abi::map::PAGE;
 use abi::rlimit;
 use hal::addr::Va;
 use qk_core::mman::{self, FileInfo, MmapArgs, MmapPlan, MremapArgs, ProtectPlan, Source};
-use qk_core::regions::{Prot, Region, RegionFlags};
+use qk_core::regions::{Kind, Prot, Region, RegionFlags};
 
 use super::memory_limits::{
     bytes_of, expand, expand_data, is_data, is_data_to_be, is_locked, lockable_bytes, longer,
@@ -36,6 +36,7 @@ pub fn mmap(call: &mut Call<'_>) -> SysResult {
         let plan = mman::mmap(&args, file.as_ref(), aspace.regions(), &aspace.bounds())?;
         let range = plan.region.range();
         may_map(call.rank, aspace, &plan.region)?;
+        let file = file.filter(|_| plan.region.kind == Kind::File);
         // A loader maps a library as a whole and then most of its parts once more, with their access.
         let is_private = file.is_some() && !plan.region.flags.contains(RegionFlags::SHARED);
         if is_private && plan.replace && aspace.regions().shows(&plan.region) {
@@ -95,6 +96,8 @@ fn file_info(
         writable: file.writable,
         mappable: file.mappable,
         executable: file.executable,
+        sealed: file.sealed,
+        zeros: file.zeros,
     }))
 }
 
@@ -214,8 +217,21 @@ pub fn mremap(call: &mut Call<'_>) -> SysResult {
         if call.rank.limits_memory() && moved().is_some_and(is_data) {
             expand_data(call.rank, aspace, || more_bytes().unwrap_or(0))?;
         }
-        shared::complete(call.thread, aspace, |aspace| aspace.remap(&plan)).map(|at| at.0)
+        match moved() {
+            Some(&region) if region.is_object() && new_len_bytes > old_len_bytes => {
+                shared::grow_mapping(call.thread, aspace, region, &plan)
+            }
+            _ => shared::complete(call.thread, aspace, |aspace| aspace.remap(&plan)),
+        }
+        .map(|at| at.0)
     })
+}
+
+pub fn remap_file_pages(call: &mut Call<'_>) -> SysResult {
+    let (range, offset) = shared::pages_to_remap(call.args())?;
+    call.rank
+        .with_aspace(|aspace| shared::remap_pages(call.thread, aspace, range, offset))
+        .map(|()| 0)
 }
 
 pub fn madvise(call: &mut Call<'_>) -> SysResult {

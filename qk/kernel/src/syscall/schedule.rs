@@ -185,8 +185,7 @@ pub fn membarrier(call: &mut Call<'_>) -> SysResult {
             Ok(())
         })?,
         (
-            command
-            @ (REGISTER_GLOBAL_EXPEDITED | REGISTER_PRIVATE_EXPEDITED | REGISTER_SYNC_CORE),
+            command @ (REGISTER_GLOBAL_EXPEDITED | REGISTER_PRIVATE_EXPEDITED | REGISTER_SYNC_CORE),
             0,
         ) => {
             attributes.register_barrier(command);
