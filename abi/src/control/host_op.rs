@@ -77,7 +77,8 @@ pub enum HostOp {
     /// load_text(fd, gpa, len_bytes, offset) -> as [`Self::DescribeText`], after it has read the file into frames of the node pool,
     /// which are zero behind its end. EAGAIN when it has less than all of their pages.
     LoadText = 31,
-    /// wake_children(addr, count) -> how many: wakes children that wait for a futex in memory that they share with the rank.
+    /// wake_children(addr, count, moved, to) -> how many: wakes children that wait for a futex in memory that they share with the rank,
+    /// and has so many more wait for the one at `to`, as FUTEX_REQUEUE.
     WakeChildren = 40,
     /// wait_with_children(addr, expected, bits, left_ns) -> 0: waits for a futex in such memory, as FUTEX_WAIT_BITSET, for at most so
     /// long; u64::MAX: for ever. As futex(2): EAGAIN, ETIMEDOUT, EINTR.
