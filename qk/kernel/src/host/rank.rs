@@ -276,6 +276,11 @@ impl RankPort {
         node.refusals.memory.put(shortages);
     }
 
+    /// So many bytes are locked.
+    pub fn publish_locked(&self, bytes: u64) {
+        self.area.node.locked_bytes.put(bytes);
+    }
+
     /// Its program is replaced: the next one's peak begins anew, the process's does not.
     pub fn program_ends(&self) {
         let node = &self.area.node;

@@ -1,12 +1,20 @@
 //! How a rank's memory is used, for those who have not locked its address space.
 
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+use abi::map::USER_TOP;
+use hal::addr::Va;
+use qk_core::regions::RegionFlags;
+
+use crate::aspace::Aspace;
 
 /// How a rank's memory is used.
 #[derive(Default)]
 pub struct MemoryUse {
     /// Pages of its mappings that show objects ([`crate::shared`]).
     object_pages: AtomicU64,
+    /// Something may be locked (mlock(2)).
+    locks: AtomicBool,
     /// Calls under way by which Linux may write to its memory.
     writers: AtomicU32,
 }
@@ -28,6 +36,17 @@ impl MemoryUse {
         self.object_pages.fetch_sub(pages, Ordering::Relaxed);
     }
 
+    /// Whether anything may be locked.
+    #[inline]
+    pub fn has_locks(&self) -> bool {
+        self.locks.load(Ordering::Relaxed)
+    }
+
+    /// Something is locked from now on, or will be, or nothing is any more.
+    pub fn note_locks(&self, locks: bool) {
+        self.locks.store(locks, Ordering::Relaxed);
+    }
+
     /// A call is under way by which Linux may write to its memory, until [`Self::end_writes`].
     pub fn begin_writes(&self) {
         self.writers.fetch_add(1, Ordering::SeqCst);
@@ -43,4 +62,14 @@ impl MemoryUse {
     pub fn is_written(&self) -> bool {
         self.writers.load(Ordering::SeqCst) > 0
     }
+}
+
+/// Bytes of what is locked.
+#[cold]
+pub fn locked_bytes(aspace: &Aspace) -> u64 {
+    let all = aspace.regions().iter_range(Va(0).until(Va(USER_TOP)));
+    // POINT: regions::list::next
+    all.filter(|region| region.flags.contains(RegionFlags::LOCKED))
+        .map(|region| region.len_bytes())
+        .sum()
 }

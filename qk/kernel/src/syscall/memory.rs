@@ -36,6 +36,9 @@ pub fn mmap(call: &mut Call<'_>) -> SysResult {
         let plan = mman::mmap(&args, file.as_ref(), aspace.regions(), &aspace.bounds())?;
         let range = plan.region.range();
         may_map(call.rank, aspace, &plan.region)?;
+        if is_locked(&plan.region) {
+            call.rank.memory().note_locks(true);
+        }
         let file = file.filter(|_| plan.region.kind == Kind::File);
         // A loader maps a library as a whole and then most of its parts once more, with their access.
         let is_private = file.is_some() && !plan.region.flags.contains(RegionFlags::SHARED);
@@ -323,7 +326,12 @@ fn lock(call: &Call<'_>, flags: u64, locked: bool) -> SysResult {
             {
                 Err(Errno::ENOMEM)
             }
-            Some(plan) => aspace.lock(&plan, locked).map(|()| 0),
+            Some(plan) => {
+                if locked {
+                    call.rank.memory().note_locks(true);
+                }
+                aspace.lock(&plan, locked).map(|()| 0)
+            }
             None => Ok(0),
         }
     })
@@ -355,6 +363,7 @@ pub fn munlockall(call: &mut Call<'_>) -> SysResult {
 fn lock_all(call: &Call<'_>, current: bool, future: bool) -> SysResult {
     call.rank.with_aspace(|aspace| {
         aspace.lock_all(current, future);
+        call.rank.memory().note_locks(true);
         Ok(0)
     })
 }
