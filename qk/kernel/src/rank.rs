@@ -235,7 +235,7 @@ impl Rank {
         let result = change(aspace);
         self.host.publish_usage(aspace.usage(), aspace.shortages());
         if self.memory.has_locks() {
-            self.host.publish_locked(memory::locked_bytes(aspace));
+            self.host.publish_locks(aspace.regions());
         }
         result
     }
@@ -243,7 +243,7 @@ impl Rank {
     /// It has this address space from now on.
     pub fn give_aspace(&self, aspace: Aspace) {
         self.memory.note_locks(false);
-        self.host.publish_locked(0);
+        self.host.publish_locks(aspace.regions());
         *self.aspace.lock() = Some(aspace);
     }
 

@@ -115,6 +115,18 @@ static void advice(void)
     check_fails(msync(at + PAGE_BYTES, PAGE_BYTES, MS_SYNC), ENOMEM, "what is not cannot");
 }
 
+static void other_pages(void)
+{
+    char *at = mmap(NULL, 2 * PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    need(at != MAP_FAILED, "mmap");
+    at[PAGE_BYTES] = 7;
+    call("remap_file_pages");
+    check(remap_file_pages(at, PAGE_BYTES, 0, 1, 0) == 0 && at[0] == 7, "shows the other page");
+    at[1] = 8;
+    check(at[PAGE_BYTES + 1] == 8, "which is the same");
+    check_fails(remap_file_pages(pages(1), PAGE_BYTES, 0, 0, 0), EINVAL, "memory that is not shared");
+}
+
 // As /proc shows.
 static int kib_locked(void) { return atoi(proc_line("/proc/self/status", "VmLck:")); }
 
@@ -160,6 +172,7 @@ static void locking(void)
     check(munlock(at, PAGE_BYTES) == 0 && madvise(at, PAGE_BYTES, MADV_DONTNEED) == 0, "may be discarded again");
     check_fails(munlock(at - PAGE_BYTES, PAGE_BYTES), ENOMEM, "what is not mapped");
     everything();
+    other_pages();
 }
 
 // On ourselves, which is as good as any process.

@@ -68,11 +68,11 @@ pub fn groups(
 pub fn root(path: u64) -> Result<i64, Errno> {
     // struct stat in words; st_mode is the lower half of the fourth (arch/x86/include/uapi/asm/stat.h).
     let mut about = [0u64; 18];
-    let looks = [
+    let checks = [
         (libc::SYS_stat, about.as_mut_ptr() as u64),
         (libc::SYS_access, libc::X_OK as u64),
     ];
-    for (number, second) in looks {
+    for (number, second) in checks {
         let ret = linux(number as u16, &[path, second, 0, 0, 0, 0]);
         Errno::from_ret(ret).map_or(Ok(()), Err)?;
         if about[3] as u32 & libc::S_IFMT != libc::S_IFDIR {

@@ -2,12 +2,6 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-use abi::map::USER_TOP;
-use hal::addr::Va;
-use qk_core::regions::RegionFlags;
-
-use crate::aspace::Aspace;
-
 /// How a rank's memory is used.
 #[derive(Default)]
 pub struct MemoryUse {
@@ -62,14 +56,4 @@ impl MemoryUse {
     pub fn is_written(&self) -> bool {
         self.writers.load(Ordering::SeqCst) > 0
     }
-}
-
-/// Bytes of what is locked.
-#[cold]
-pub fn locked_bytes(aspace: &Aspace) -> u64 {
-    let all = aspace.regions().iter_range(Va(0).until(Va(USER_TOP)));
-    // POINT: regions::list::next
-    all.filter(|region| region.flags.contains(RegionFlags::LOCKED))
-        .map(|region| region.len_bytes())
-        .sum()
 }

@@ -97,6 +97,7 @@ pub fn remap_pages(
         let flags = (part.flags ^ region.flags) - RegionFlags::PAST_END;
         part.object == region.object && part.prot == region.prot && flags.is_empty()
     };
+    // POINT: mappings::regions
     let alike_bytes: u64 = regions(aspace, range)
         .filter(alike)
         .map(|part| part.clip(range).len_bytes())

@@ -220,13 +220,14 @@ pub fn mremap(call: &mut Call<'_>) -> SysResult {
         if call.rank.limits_memory() && moved().is_some_and(is_data) {
             expand_data(call.rank, aspace, || more_bytes().unwrap_or(0))?;
         }
-        match moved() {
-            Some(&region) if region.is_object() && new_len_bytes > old_len_bytes => {
-                shared::grow_mapping(call.thread, aspace, region, &plan)
-            }
-            _ => shared::complete(call.thread, aspace, |aspace| aspace.remap(&plan)),
+        if new_len_bytes > old_len_bytes
+            && call.rank.memory().maps_objects()
+            && let Some(&region) = moved()
+            && region.is_object()
+        {
+            return shared::grow_mapping(call.thread, aspace, region, &plan).map(|at| at.0);
         }
-        .map(|at| at.0)
+        shared::complete(call.thread, aspace, |aspace| aspace.remap(&plan)).map(|at| at.0)
     })
 }
 
