@@ -110,7 +110,6 @@ impl Caller {
             Special::No if is(call, libc::SYS_pidfd_send_signal) => {
                 others::signal_by_descriptor(rank, &args)?
             }
-            Special::No if is(call, libc::SYS_chroot) => own::root(args[0])?,
             Special::No if is(call, libc::SYS_vmsplice) => splice::carry_out(&args)?,
             Special::No => coherent::carry_out(rank, call.nr, &args, &self.scratch)
                 .unwrap_or_else(|| by_number(rank, call.nr, &args)),

@@ -71,7 +71,7 @@ pub(super) const ROWS: &[Call] = &[
     local(158, "arch_prctl", &[Hex, Hex]),
     refuse(159, "adjtimex", Errno::EPERM, HOST_CLOCKS),
     local(160, "setrlimit", &[Int, Mem(In, Bytes(RLIMIT))]).relayed(),
-    ship(161, "chroot", &[Path]), // refused with EPERM where the path is a directory
+    refuse(161, "chroot", Errno::EPERM, FIXED_ROOT),
     ship(162, "sync", &[]),
     refuse(163, "acct", Errno::EPERM, HOST_ADMIN),
     refuse(164, "settimeofday", Errno::EPERM, HOST_CLOCKS),

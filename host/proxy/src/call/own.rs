@@ -7,7 +7,6 @@ use rustix::process::{Resource, getrlimit};
 use wire::signal::NEVER_LEFT;
 use zerocopy::IntoBytes;
 
-use super::make::linux;
 use crate::fds;
 use crate::memory::{GUARD_ADDR, RankMemory, clamp};
 
@@ -59,27 +58,6 @@ pub fn groups(
     }
     args[1] = copy.as_ptr() as u64;
     Ok(())
-}
-
-/// chroot: the root is the host's and stays, as for a user who may not change it. Linux looks at the path before it says so.
-///
-/// # Errors
-/// EPERM, or what is wrong with the path, whose text lies at `path`.
-pub fn root(path: u64) -> Result<i64, Errno> {
-    // struct stat in words; st_mode is the lower half of the fourth (arch/x86/include/uapi/asm/stat.h).
-    let mut about = [0u64; 18];
-    let checks = [
-        (libc::SYS_stat, about.as_mut_ptr() as u64),
-        (libc::SYS_access, libc::X_OK as u64),
-    ];
-    for (number, second) in checks {
-        let ret = linux(number as u16, &[path, second, 0, 0, 0, 0]);
-        Errno::from_ret(ret).map_or(Ok(()), Err)?;
-        if about[3] as u32 & libc::S_IFMT != libc::S_IFDIR {
-            return Err(Errno::ENOTDIR);
-        }
-    }
-    Err(Errno::EPERM)
 }
 
 /// What capset is given: struct __user_cap_header_struct, and two of struct __user_cap_data_struct (uapi/linux/capability.h).
