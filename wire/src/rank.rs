@@ -158,6 +158,8 @@ pub struct FromNode {
     pub peak_bytes: Word,
     /// The most that earlier programs had in use ([`FromNode::most_bytes`]).
     pub past_peak_bytes: Word,
+    /// Bytes of mappings that are locked (mlock(2)).
+    pub locked_bytes: Word,
     /// A line for the user ([`state::REFUSED`]).
     pub message: Text<32>,
     /// The program's MXCSR at its end: the exceptions that it unmasked, and those that happened.

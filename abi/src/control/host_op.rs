@@ -77,7 +77,8 @@ pub enum HostOp {
     /// load_text(fd, gpa, len_bytes, offset) -> as [`Self::DescribeText`], after it has read the file into frames of the node pool,
     /// which are zero behind its end. EAGAIN when it has less than all of their pages.
     LoadText = 31,
-    /// wake_children(addr, count) -> how many: wakes children that wait for a futex in memory that they share with the rank.
+    /// wake_children(addr, count, moved, to) -> how many: wakes children that wait for a futex in memory that they share with the rank,
+    /// and has so many more wait for the one at `to`, as FUTEX_REQUEUE.
     WakeChildren = 40,
     /// wait_with_children(addr, expected, bits, left_ns) -> 0: waits for a futex in such memory, as FUTEX_WAIT_BITSET, for at most so
     /// long; u64::MAX: for ever. As futex(2): EAGAIN, ETIMEDOUT, EINTR.
@@ -154,12 +155,16 @@ pub struct MappedFile {
     pub mappable: bool,
     /// Not on a file system mounted noexec.
     pub executable: bool,
+    /// Sealed against writing (a memfd).
+    pub sealed: bool,
+    /// Holds nothing but zeros: a shared mapping of it is anonymous memory.
+    pub zeros: bool,
 }
 
 impl MappedFile {
     /// Largest number of a file.
-    pub const MAX_OBJECT: u32 = (1 << 28) - 1;
-    const OBJECT_SHIFT: u32 = 4;
+    pub const MAX_OBJECT: u32 = (1 << 26) - 1;
+    const OBJECT_SHIFT: u32 = 6;
     const PAGES_SHIFT: u32 = 32;
 
     /// The value that crosses the call; not negative.
@@ -169,6 +174,8 @@ impl MappedFile {
             | (self.writable as u64) << 1
             | (self.mappable as u64) << 2
             | (self.executable as u64) << 3
+            | (self.sealed as u64) << 4
+            | (self.zeros as u64) << 5
             | (self.object as u64) << Self::OBJECT_SHIFT
             | self.pages << Self::PAGES_SHIFT
     }
@@ -187,6 +194,8 @@ impl MappedFile {
             writable: value & 2 != 0,
             mappable: value & 4 != 0,
             executable: value & 8 != 0,
+            sealed: value & 16 != 0,
+            zeros: value & 32 != 0,
         })
     }
 }

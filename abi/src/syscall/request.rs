@@ -36,8 +36,9 @@ pub const fn fcntl(command: u64) -> Operand {
         5 | 36 => flat(InOut, FLOCK),       // F_GETLK, F_OFD_GETLK
         6..=7 | 37..=38 => flat(In, FLOCK), // F_SETLK, F_SETLKW, F_OFD_SETLK, F_OFD_SETLKW
         16..=17 => flat(Out, 8),            // F_GETOWN_EX, F_GETOWNER_UIDS: two ints
-        // F_SETLEASE, F_GETLEASE, F_NOTIFY, F_DUPFD_CLOEXEC to F_GET_SEALS
-        1024..=1026 | 1030..=1034 => Number,
+        // F_SETLEASE, F_GETLEASE, F_NOTIFY, F_CREATED_QUERY, F_DUPFD_CLOEXEC to F_GET_SEALS
+        1024..=1026 | 1028 | 1030..=1034 => Number,
+        1027 => Operand::Fd,         // F_DUPFD_QUERY
         1035 | 1037 => flat(Out, 8), // F_GET_RW_HINT, F_GET_FILE_RW_HINT
         1036 | 1038 => flat(In, 8),  // F_SET_RW_HINT, F_SET_FILE_RW_HINT
         _ => Operand::Unknown,
@@ -153,10 +154,16 @@ const fn socket(request: u32) -> Operand {
         0x8906..=0x8907 => flat(Out, 16), // SIOCGSTAMP, SIOCGSTAMPNS
         0x8912 => Interfaces,             // SIOCGIFCONF
         0x8946 => Ethtool,                // SIOCETHTOOL
-        // SIOCGIFNAME, SIOCGIFFLAGS, SIOCGIFADDR, SIOCGIFDSTADDR, SIOCGIFBRDADDR, SIOCGIFNETMASK, SIOCGIFMETRIC,
-        // SIOCGIFMTU, SIOCGIFHWADDR, SIOCGIFINDEX, SIOCGIFTXQLEN, SIOCGIFMAP
-        0x8910 | 0x8913 | 0x8915 | 0x8917 | 0x8919 | 0x891b | 0x891d | 0x8921 | 0x8927 | 0x8933
-        | 0x8942 | 0x8970 => flat(InOut, IFREQ),
+        // SIOCGIFNAME; SIOCGIFFLAGS to SIOCSIFMETRIC; SIOCGIFMTU to SIOCSIFHWADDR; SIOCGIFHWADDR, SIOCGIFINDEX, SIOCGIFTXQLEN,
+        // SIOCSIFTXQLEN, SIOCGIFMAP, SIOCSIFMAP: what changes an interface is for Linux to allow
+        0x8910
+        | 0x8913..=0x891e
+        | 0x8921..=0x8922
+        | 0x8924
+        | 0x8927
+        | 0x8933
+        | 0x8942..=0x8943
+        | 0x8970..=0x8971 => flat(InOut, IFREQ),
         _ => file(request),
     }
 }

@@ -131,19 +131,20 @@ pub fn await_borrowers(rank: &Rank) {
 ///
 /// # Errors
 /// EFAULT where the rank has nothing mapped; what futex(2) says.
-pub fn wake(rank: &Rank, at: u64, count: u64) -> Result<i64, Errno> {
-    if !rank.memory().regions().allow(at, 4, false) {
+pub fn wake(rank: &Rank, args: &[u64; 6]) -> Result<i64, Errno> {
+    let [at, count, moved, to, ..] = *args;
+    let memory = rank.memory();
+    let is_there = |at| memory.regions().allow(at, 4, false);
+    if !is_there(at) || moved != 0 && !is_there(to) {
         return Err(Errno::EFAULT);
     }
-    let args = [
-        at,
-        libc::FUTEX_WAKE as u64,
-        count.min(i32::MAX as u64),
-        0,
-        0,
-        0,
-    ];
-    // SAFETY: 1. Linux finds out at most which page of which file the rank has there.
+    let [count, moved] = [count, moved].map(|count| count.min(i32::MAX as u64));
+    let operation = match moved {
+        0 => libc::FUTEX_WAKE,
+        _ => libc::FUTEX_REQUEUE,
+    };
+    let args = [at, operation as u64, count, moved, to, 0];
+    // SAFETY: 1. Linux finds out at most which pages of which files the rank has there.
     let woken = unsafe { stub::syscall(libc::SYS_futex as u64, &args) };
     Errno::from_ret(woken).map_or(Ok(woken), Err)
 }

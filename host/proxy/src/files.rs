@@ -7,7 +7,9 @@ use std::ptr::null_mut;
 
 use abi::control::MappedFile;
 use abi::map::PAGE;
-use rustix::fs::{FileType, Stat, StatVfsMountFlags, fcntl_getfl, fstat, fstatvfs};
+use rustix::fs::{
+    FileType, SealFlags, Stat, StatVfsMountFlags, fcntl_get_seals, fcntl_getfl, fstat, fstatvfs,
+};
 use rustix::io;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::time::{ClockId, clock_gettime};
@@ -34,6 +36,12 @@ fn can_be_mapped(fd: BorrowedFd<'_>) -> bool {
         let page = mmap(null_mut(), len, ProtFlags::READ, MapFlags::PRIVATE, fd, 0);
         page.and_then(|page| munmap(page, len)).is_ok()
     }
+}
+
+/// Whether nobody may map a file to write to it; only memfds can be sealed.
+fn is_sealed(fd: BorrowedFd<'_>) -> bool {
+    let against_writing = SealFlags::WRITE | SealFlags::FUTURE_WRITE;
+    fcntl_get_seals(fd).is_ok_and(|seals| seals.intersects(against_writing))
 }
 
 /// A file that is or was mapped.
@@ -96,17 +104,20 @@ impl Files {
             FileType::RegularFile => (stat.st_size as u64).saturating_sub(offset).min(len_bytes),
             _ => len_bytes,
         };
+        let writable = matches!(flags & libc::O_ACCMODE, libc::O_WRONLY | libc::O_RDWR);
         let mount = fstatvfs(fd).map(|fs| fs.f_flag);
         Ok(MappedFile {
             object: self.enter(fd, &stat),
             pages: in_file.div_ceil(PAGE),
             // Of mode 3 Linux gives neither (open(2)).
             readable: matches!(flags & libc::O_ACCMODE, libc::O_RDONLY | libc::O_RDWR),
-            writable: matches!(flags & libc::O_ACCMODE, libc::O_WRONLY | libc::O_RDWR),
+            writable,
             mappable: match kind {
                 FileType::RegularFile | FileType::BlockDevice => can_be_mapped(fd),
                 _ => is_zero,
             },
+            sealed: writable && kind == FileType::RegularFile && is_sealed(fd),
+            zeros: is_zero,
             executable: mount.is_ok_and(|flags| !flags.contains(StatVfsMountFlags::NOEXEC)),
         })
     }

@@ -76,7 +76,7 @@ pub fn carry_out(rank: &'static Rank, index: usize, request: &Request) -> Result
             Ok(0)
         }
         Some(HostOp::IsWithChild) => rank.objects().is_with_child(args[0], args[1]),
-        Some(HostOp::WakeChildren) => child::wake(rank, args[0], args[1]),
+        Some(HostOp::WakeChildren) => child::wake(rank, args),
         Some(HostOp::WaitWithChildren) => {
             cancel::interruptible(rank, index, request.seq, || child::wait_beside(rank, args))
         }

@@ -52,7 +52,7 @@ fn forget_program(thread: &'static Thread) -> Result<(), Errno> {
         signals.process.action(Signal::CHLD)
     };
     rank.attributes().set_dumpable(true);
-    rank.attributes().register_barriers(false);
+    rank.attributes().forget_barriers();
     rank.xpmem().program_ends();
     let contexts = rank.aio().take_all();
     drop(contexts);

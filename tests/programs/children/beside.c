@@ -170,8 +170,29 @@ static void compared(void)
     need(syscall(SYS_kcmp, own, own, 99, 0, 0) == -1 && errno == EINVAL, "nothing to compare");
 }
 
+// Regression: children were woken where they had to be moved.
+static void moved(void)
+{
+    enum { CHILDREN = 3 };
+    int *words = shared(), there = 0;
+    pid_t pids[CHILDREN];
+    struct timespec limit = {HANG_S, 0};
+    for (int i = 0; i < CHILDREN; i++) {
+        pids[i] = forked();
+        if (pids[i] == 0)
+            _exit(futex(words, FUTEX_WAIT, 0, &limit, NULL, 0) == 0 ? 0 : errno);
+    }
+    AWAIT((there += (int)futex(words, FUTEX_CMP_REQUEUE, 0, (void *)INT_MAX, words + 1, 0)) == CHILDREN);
+    check(futex(words, FUTEX_WAKE, INT_MAX, NULL, NULL, 0) == 0, "no child waits where it did");
+    check(futex(words + 1, FUTEX_REQUEUE, 1, (void *)1, words, 0) == 2, "one is woken, one moved back");
+    check(futex(words, FUTEX_WAKE, INT_MAX, NULL, NULL, 0) == 1, "it waits there");
+    check(futex(words + 1, FUTEX_WAKE, INT_MAX, NULL, NULL, 0) == 1, "and the last where it was moved to");
+    for (int i = 0; i < CHILDREN; i++)
+        check(status_of(pids[i]) == 0, "child %d has been woken", i);
+}
+
 static const struct test_case cases[] = {
-    CASE(same_word), CASE(own_wakes), CASE(messages), CASE(semaphores), CASE(by_descriptor), CASE(compared),
+    CASE(same_word), CASE(own_wakes), CASE(moved), CASE(messages), CASE(semaphores), CASE(by_descriptor), CASE(compared),
 };
 
 int main(int argc, char **argv) { return RUN_CASES(cases); }

@@ -4,6 +4,7 @@
 // Regression: daemons and launchers failed, for these were EINVAL or EPERM; the files that name the kernel were the host's.
 #include "../common/effects.h"
 #include <linux/capability.h>
+#include <linux/membarrier.h>
 #include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/select.h>
@@ -60,6 +61,38 @@ static void personalities(void)
     check_fails(syscall(SYS_select, 0, NULL, NULL, NULL, 8), EFAULT, "a bad pointer");
     check(personality(ADDR_NO_RANDOMIZE) == STICKY_TIMEOUTS && shows_the_rest(), "without it, it says so again");
     check(personality(0) == ADDR_NO_RANDOMIZE, "as it was");
+}
+
+// A program that is told of Linux 2.6 is told of it by uname alone.
+static void old_names(void)
+{
+    struct utsname name, old;
+    call("personality");
+    need(uname(&name) == 0 && personality(UNAME26) == 0 && uname(&old) == 0, "uname");
+    check(personality(~0u) == UNAME26 && strncmp(old.release, "2.6.", 4) == 0, "UNAME26");
+    int minor = -1;
+    need(sscanf(name.release, "%*d.%d", &minor) == 1, "a release");
+    check(atoi(old.release + 4) == minor + 60, "60 more than the minor number");
+    check(strcmp(proc_line("/proc/sys/kernel/osrelease", ""), name.release) == 0, "files know nothing of it");
+    check(personality(0) == UNAME26 && uname(&old) == 0 && strcmp(old.release, name.release) == 0, "and back");
+}
+
+static long barrier(int command) { return syscall(SYS_membarrier, command, 0, 0); }
+
+// Registrations as Linux 6.3 began to tell them.
+static void barriers(void)
+{
+    enum { GET_REGISTRATIONS = 1 << 9 };
+    const int sync = MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE, registers = sync << 1;
+    int tells = barrier(MEMBARRIER_CMD_QUERY) & GET_REGISTRATIONS;
+    call("membarrier");
+    check(barrier(MEMBARRIER_CMD_QUERY) & sync, "what serializes cores is known");
+    check_fails(barrier(sync), EPERM, "unregistered");
+    check(!tells || barrier(GET_REGISTRATIONS) == 0, "nothing is registered");
+    check(barrier(registers) == 0 && barrier(sync) == 0, "registered");
+    check_fails(barrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED), EPERM, "the other one is not");
+    check(!tells || barrier(GET_REGISTRATIONS) & registers, "a registration is told");
+    check_fails(syscall(SYS_membarrier, sync, 1, 0), EINVAL, "a flag");
 }
 
 static void capabilities(void)
@@ -123,6 +156,8 @@ int main(void)
     orphans();
     slack();
     personalities();
+    old_names();
+    barriers();
     capabilities();
     bounds();
     cpuid();

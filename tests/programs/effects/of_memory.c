@@ -115,6 +115,18 @@ static void advice(void)
     check_fails(msync(at + PAGE_BYTES, PAGE_BYTES, MS_SYNC), ENOMEM, "what is not cannot");
 }
 
+static void other_pages(void)
+{
+    char *at = mmap(NULL, 2 * PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    need(at != MAP_FAILED, "mmap");
+    at[PAGE_BYTES] = 7;
+    call("remap_file_pages");
+    check(remap_file_pages(at, PAGE_BYTES, 0, 1, 0) == 0 && at[0] == 7, "shows the other page");
+    at[1] = 8;
+    check(at[PAGE_BYTES + 1] == 8, "which is the same");
+    check_fails(remap_file_pages(pages(1), PAGE_BYTES, 0, 0, 0), EINVAL, "memory that is not shared");
+}
+
 // As /proc shows.
 static int kib_locked(void) { return atoi(proc_line("/proc/self/status", "VmLck:")); }
 
@@ -137,18 +149,20 @@ static void everything(void)
     check_fails(mlockall(0), EINVAL, "nothing to lock");
     call("munlockall");
     check(munlockall() == 0 && discarded(before) && discarded(between) && discarded(pages(1)), "may be discarded again");
+    check(kib_locked() == 0, "and /proc says that nothing is locked");
 }
 
 // Locked is resident, and stays so: nothing is paged out.
 //
-// Regression: /proc said of locked memory that there was none.
+// Regression: /proc said of locked memory that there was none, and then that all was.
 static void locking(void)
 {
     char *at = pages(4);
     munmap(at + PAGE_BYTES, PAGE_BYTES);
+    int before = kib_locked();
     call("mlock");
     check(mlock(at, PAGE_BYTES) == 0 && resident(at), "resident without having been touched");
-    check(kib_locked() >= PAGE_BYTES >> 10, "and /proc says so");
+    check(kib_locked() == before + (PAGE_BYTES >> 10), "and /proc says so");
     check_fails(mlock(at + PAGE_BYTES, PAGE_BYTES), ENOMEM, "what is not mapped");
     call("mlock2");
     at += 2 * PAGE_BYTES;
@@ -158,6 +172,7 @@ static void locking(void)
     check(munlock(at, PAGE_BYTES) == 0 && madvise(at, PAGE_BYTES, MADV_DONTNEED) == 0, "may be discarded again");
     check_fails(munlock(at - PAGE_BYTES, PAGE_BYTES), ENOMEM, "what is not mapped");
     everything();
+    other_pages();
 }
 
 // On ourselves, which is as good as any process.

@@ -50,5 +50,14 @@ int main(void)
     printf("this line is in the file log\n");
     fflush(stdout);
     check(dup2(saved, 1) == 1, "stdout went to a file and came back");
+
+    enum { F_DUPFD_QUERY_ = 1027, F_CREATED_QUERY_ = 1028 };
+    int made = open("made", O_CREAT | O_RDONLY, 0600), twin = dup(made), apart = open("made", O_CREAT | O_RDONLY, 0600);
+    need(made >= 0 && twin >= 0 && apart >= 0, "descriptors");
+    if (fcntl(made, F_CREATED_QUERY_) >= 0) { // since Linux 6.12
+        check(fcntl(made, F_CREATED_QUERY_) == 1 && fcntl(apart, F_CREATED_QUERY_) == 0, "who has made the file");
+        check(fcntl(made, F_DUPFD_QUERY_, twin) == 1 && fcntl(made, F_DUPFD_QUERY_, apart) == 0, "which are one file");
+        check_fails(fcntl(made, F_DUPFD_QUERY_, 99), EBADF, "and a closed one");
+    }
     return check_done();
 }

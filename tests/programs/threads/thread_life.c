@@ -67,18 +67,20 @@ static void *own_number(void *arg)
     return NULL;
 }
 
-// Regression: the next thread had the number of the one that had just ended.
+// Regression: the next thread had the number of the one that had just ended, and then the fifth after it.
 static void not_again(void)
 {
+    enum { LAST = 10 };
     int repeats = 0;
-    pid_t tid, last = 0;
+    pid_t tid, last[LAST] = {0};
     for (int i = 0; i < 51; i++) {
         pthread_t thread = start(own_number, &tid);
         need(pthread_join(thread, NULL) == 0, "pthread_join");
-        repeats += tid == last;
-        last = tid;
+        for (int j = 0; j < LAST; j++)
+            repeats += tid == last[j];
+        last[i % LAST] = tid;
     }
-    check(repeats == 0, "a number is not the next thread's, %d times", repeats);
+    check(repeats == 0, "a number is none of the next %d threads', %d times", LAST, repeats);
 }
 
 // So many threads at once, each with a tid of its own.

@@ -20,7 +20,7 @@ pub(super) const ROWS: &[Call] = &[
     ship(213, "epoll_create", &[Int]),
     gone(214, "epoll_ctl_old"),
     gone(215, "epoll_wait_old"),
-    refuse(216, "remap_file_pages", Errno::ENOSYS, "obsolete: use mmap with MAP_FIXED"),
+    local(216, "remap_file_pages", &[Hex, Int, Hex, Int, Hex]),
     ship(217, "getdents64", &[Fd, Mem(Out, Len(2)), Int]),
     local(218, "set_tid_address", &[Hex]),
     refuse(219, "restart_syscall", Errno::EINTR, "only a kernel issues it: there is nothing to restart"),

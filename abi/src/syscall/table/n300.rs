@@ -7,8 +7,9 @@ pub(super) const ROWS: &[Call] = &[
     refuse(300, "fanotify_init", Errno::ENOSYS, NO_FANOTIFY),
     refuse(301, "fanotify_mark", Errno::ENOSYS, NO_FANOTIFY),
     local(302, "prlimit64", &[Int, Int, Mem(In, Bytes(RLIMIT)), Mem(Out, Bytes(RLIMIT))]).relayed(),
-    refuse(303, "name_to_handle_at", Errno::EOPNOTSUPP, "file handles are not supported"),
-    refuse(304, "open_by_handle_at", Errno::EPERM, "file handles are not supported"),
+    // A handle of the most bytes (MAX_HANDLE_SZ), a mount's id of either kind.
+    ship(303, "name_to_handle_at", &[DirFd, Path, Mem(InOut, Bytes(8 + 128)), Mem(Out, Bytes(8)), Hex]),
+    refuse(304, "open_by_handle_at", Errno::EPERM, "a handle names a file past its path, by which a rank may open it"),
     refuse(305, "clock_adjtime", Errno::EPERM, HOST_CLOCKS),
     ship(306, "syncfs", &[Fd]),
     ship(307, "sendmmsg", &[Fd, Mmsghdr(In, 2), Int, Hex]).restart().sigpipe(),

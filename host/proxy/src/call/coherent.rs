@@ -40,6 +40,7 @@ pub fn carry_out(rank: &Rank, nr: u16, args: &[u64; 6], scratch: &Scratch) -> Op
         libc::SYS_ioctl if args[1] as u32 == FICLONE => {
             either_is_mapped(rank, args[0], args[2]).map(|_| Errno::EOPNOTSUPP.ret())
         }
+        libc::SYS_fcntl if args[1] as i32 == libc::F_ADD_SEALS => seal(rank, args),
         _ => {
             let transfer = Transfer::of(call, args, scratch)?;
             Some(transfer.carry_out(rank, mapped(rank, args[0])?, nr, args))
@@ -101,6 +102,19 @@ fn cut(rank: &Rank, file: File, len_bytes: u64, call: impl FnOnce() -> i64) -> i
     let ret = call();
     clear(&locked, file, (len_bytes, u64::MAX), ret);
     ret
+}
+
+/// What is mapped to be written to is not sealed against that (mm/memfd.c, memfd_add_seals); Linux does not know of the mapping.
+fn seal(rank: &Rank, args: &[u64; 6]) -> Option<i64> {
+    const AGAINST_WRITING: i64 = libc::F_SEAL_WRITE as i64;
+    if args[2] as i64 & AGAINST_WRITING == 0 {
+        return None;
+    }
+    let file = mapped(rank, args[0])?;
+    let get = [args[0], libc::F_GET_SEALS as u64, 0, 0, 0, 0];
+    let seals = linux(libc::SYS_fcntl as u16, &get);
+    let may_seal = seals >= 0 && seals & (AGAINST_WRITING | i64::from(libc::F_SEAL_SEAL)) == 0;
+    (may_seal && rank.objects().is_written_by(file)).then_some(Errno::EBUSY.ret())
 }
 
 fn fallocate(rank: &Rank, nr: u16, args: &[u64; 6]) -> Option<i64> {

@@ -185,9 +185,15 @@ impl Objects {
     pub fn file_bytes(&self, file: File) -> Result<i64, Errno> {
         let bytes = move |files: &mut Files| match &files.get(&file).ok_or(Errno::EBADF)?.source {
             Source::File(fd) => fstat(fd).map(|stat| stat.st_size).map_err(linux),
-            Source::Segment(_) => Err(Errno::EBADF),
+            Source::Segment(segment) => Ok(segment.pages_bytes() as i64),
         };
         self.holder.have(bytes)?
+    }
+
+    /// Whether the rank has mapped a file so that it may write to it.
+    pub fn is_written_by(&self, file: File) -> bool {
+        let writable = move |files: &mut Files| files.get(&file).is_some_and(|held| held.writable);
+        self.holder.have(writable).unwrap_or(false)
     }
 
     /// Attaches a segment for as long as the rank maps any of it; returns its bytes.

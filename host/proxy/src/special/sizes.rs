@@ -19,6 +19,7 @@ pub struct Sizes {
     /// What is used of it.
     pub used: u64,
     used_peak: u64,
+    locked: u64,
     /// How many threads there are.
     threads: usize,
 }
@@ -41,6 +42,7 @@ impl Sizes {
             mapped_peak: used_peak.max(mapped_peak),
             used,
             used_peak,
+            locked: node.locked_bytes.load(),
             threads: rank.tids().count(),
         }
     }
@@ -95,8 +97,8 @@ impl Sizes {
                 "VmPeak" => kib(self.mapped_peak),
                 "VmSize" => kib(self.mapped),
                 "VmHWM" => kib(self.used_peak),
-                // None of it is ever paged out, whether the program has locked it or not.
-                "VmRSS" | "RssAnon" | "VmData" | "VmLck" => kib(self.used),
+                "VmRSS" | "RssAnon" | "VmData" => kib(self.used),
+                "VmLck" => kib(self.locked),
                 "VmPin" | "VmStk" | "VmExe" | "VmLib" | "VmPTE" | "VmSwap" | "RssFile"
                 | "RssShmem" | "HugetlbPages" => kib(0),
                 "Threads" => self.threads.to_string(),
@@ -161,6 +163,7 @@ mod tests {
             mapped_peak: 8192,
             used: 4096,
             used_peak: 4096,
+            locked: 0,
             threads: 1,
         };
         let text = sizes.stat(&format!("7 (a )b) {}\n", fields.join(" ")));
@@ -176,13 +179,14 @@ mod tests {
             mapped_peak: 9000 * 1024,
             used: 4096 * 1024,
             used_peak: 5000 * 1024,
+            locked: 1000 * 1024,
             threads: 3,
         };
         let linux = "Name:\ta.out\nVmPeak:\t  999 kB\nVmHWM:\t 1 kB\nVmRSS:\t 1 kB\nVmLck:\t 0 kB\nThreads:\t2\n\
             SigBlk:\tffffffffffffffff\nNoNewPrivs:\t1\nCpus_allowed_list:\t0-63\n";
         assert_eq!(
             sizes.status(linux, [2, 2]),
-            "Name:\ta.out\nVmPeak:\t    9000 kB\nVmHWM:\t    5000 kB\nVmRSS:\t    4096 kB\nVmLck:\t    4096 kB\nThreads:\t3\n\
+            "Name:\ta.out\nVmPeak:\t    9000 kB\nVmHWM:\t    5000 kB\nVmRSS:\t    4096 kB\nVmLck:\t    1000 kB\nThreads:\t3\n\
             NoNewPrivs:\t0\nCpus_allowed_list:\t2-3\n"
         );
         assert_eq!(sizes.statm(), "2048 1024 0 0 0 2048 0\n");

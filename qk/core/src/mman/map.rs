@@ -67,6 +67,10 @@ pub struct FileInfo {
     pub mappable: bool,
     /// Not on a file system mounted noexec.
     pub executable: bool,
+    /// Sealed against writing.
+    pub sealed: bool,
+    /// Holds nothing but zeros.
+    pub zeros: bool,
 }
 
 /// A mapping to be made.
@@ -202,12 +206,19 @@ fn check_file(
     if args.flags & flag::GROWSDOWN != 0 {
         return Err(Errno::EINVAL);
     }
-    region.kind = Kind::File;
-    region.object = file.object;
-    region.offset = args.offset;
-    region
-        .flags
-        .set(RegionFlags::READ_ONLY, shared && !file.writable);
+    if shared && prot.contains(Prot::WRITE) && file.sealed {
+        return Err(Errno::EPERM);
+    }
+    // Shared zeros are anonymous memory (mmap_zero in drivers/char/mem.c).
+    if !(shared && file.zeros) {
+        region.kind = Kind::File;
+        region.object = file.object;
+        region.offset = args.offset;
+    }
+    region.flags.set(
+        RegionFlags::READ_ONLY,
+        shared && (!file.writable || file.sealed),
+    );
     region.flags.set(RegionFlags::NO_EXEC, !file.executable);
     Ok(())
 }

@@ -109,8 +109,8 @@ pub fn mremap(args: &MremapArgs, regions: &Regions, bounds: &Bounds) -> Result<R
     if args.flags & DONTUNMAP != 0 && (region.is_object() || !holds_zeros) {
         return Err(Errno::EINVAL);
     }
-    // The file is not at hand, and zeros are not what it holds; what is shared has its size for ever.
-    if new > old && (region.kind == Kind::File || region.is_object()) {
+    // The file is not at hand, and zeros are not what it holds. That of a shared mapping is held.
+    if new > old && region.kind == Kind::File && !region.is_object() {
         return Err(Errno::ENOMEM);
     }
     // A move may cut three regions and adds one.

@@ -172,13 +172,16 @@ fn requeue(
         return Err(Errno::EINVAL);
     }
     let keys = [named(thread, from, private)?, named(thread, to, private)?];
-    let (at, from) = (from, word(from)?);
+    let places = [from, to];
+    let from = word(from)?;
     let expected = expected.map(|value| (&from as &dyn Word, value));
     let done = settled(|| futexes().requeue(keys, counts, expected, preempt::point))?;
-    let done = done.woken + done.moved;
-    // Who waits in Linux is woken: it finds out that nothing has changed.
-    let left = (counts[0] as usize + counts[1] as usize).saturating_sub(done);
-    children::wake(thread, keys[0], at, left).map(|more| (done + more) as u64)
+    let left = [
+        (counts[0] as usize).saturating_sub(done.woken),
+        (counts[1] as usize).saturating_sub(done.moved),
+    ];
+    let more = children::requeue(thread, keys, places, left)?;
+    Ok((done.woken + done.moved + more) as u64)
 }
 
 fn wake_op(

@@ -12,8 +12,8 @@ pub struct Attributes {
     personality: AtomicU64,
     /// prctl's PR_SET_PDEATHSIG. A rank does not outlive its parent, yod, so it is only kept to be returned.
     parent_death_signal: AtomicU64,
-    /// It may have its threads' accesses ordered (membarrier(2)).
-    registered_barriers: AtomicBool,
+    /// The commands of membarrier(2) by which it has registered.
+    barriers: AtomicU64,
     /// Some descriptor may signal it (O_ASYNC, F_NOTIFY, mq_notify).
     signalling_descriptors: AtomicBool,
     /// It has started children.
@@ -28,7 +28,7 @@ impl Attributes {
             no_new_privs: AtomicBool::new(false),
             personality: AtomicU64::new(0),
             parent_death_signal: AtomicU64::new(0),
-            registered_barriers: AtomicBool::new(false),
+            barriers: AtomicU64::new(0),
             signalling_descriptors: AtomicBool::new(false),
             has_children: AtomicBool::new(false),
         }
@@ -74,15 +74,19 @@ impl Attributes {
         self.parent_death_signal.store(signo, Ordering::Relaxed);
     }
 
-    /// Whether it may have its threads' accesses ordered.
-    pub fn has_registered_barriers(&self) -> bool {
-        self.registered_barriers.load(Ordering::Relaxed)
+    /// The commands of membarrier(2) by which it has registered.
+    pub fn barriers(&self) -> u64 {
+        self.barriers.load(Ordering::Relaxed)
     }
 
-    /// From now on it may, or no more: a new program has registered nothing.
-    pub fn register_barriers(&self, registered: bool) {
-        self.registered_barriers
-            .store(registered, Ordering::Relaxed);
+    /// It registers by one more.
+    pub fn register_barrier(&self, command: u64) {
+        self.barriers.fetch_or(command, Ordering::Relaxed);
+    }
+
+    /// A new program has registered nothing.
+    pub fn forget_barriers(&self) {
+        self.barriers.store(0, Ordering::Relaxed);
     }
 
     /// Whether some descriptor may signal it.

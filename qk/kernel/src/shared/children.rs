@@ -146,10 +146,37 @@ pub fn wake(thread: &'static Thread, key: Key, at: u64, count: usize) -> Result<
 #[cold]
 #[inline(never)]
 fn wake_there(thread: &'static Thread, at: u64, count: usize) -> Result<usize, Errno> {
+    move_there(thread, [at, 0], [count, 0])
+}
+
+/// Wakes at most `counts[0]` that wait in Linux for the futex `keys[0]`, and moves at most `counts[1]` to the other one; `places` are
+/// where the rank has them. Returns how many. Who cannot be moved, since no child sees where to, is woken: it finds out that nothing has
+/// changed.
+///
+/// # Errors
+/// What the host says.
+pub fn requeue(
+    thread: &'static Thread,
+    keys: [Key; 2],
+    places: [u64; 2],
+    counts: [usize; 2],
+) -> Result<usize, Errno> {
+    match keys.map(is_shared) {
+        [true, true] => move_there(thread, places, counts),
+        _ => wake(thread, keys[0], places[0], counts[0] + counts[1]),
+    }
+}
+
+fn move_there(
+    thread: &'static Thread,
+    [at, to]: [u64; 2],
+    counts: [usize; 2],
+) -> Result<usize, Errno> {
     let is_local = || SHARING.load(Ordering::SeqCst) | WAITERS.load(Ordering::SeqCst) == 0;
-    if count == 0 || is_local() {
+    if counts == [0, 0] || is_local() {
         return Ok(0);
     }
-    let woken = ship::host_op(thread, HostOp::WakeChildren, [at, count as u64])?;
-    Ok(woken as usize)
+    let [woken, moved] = counts.map(|count| count as u64);
+    let args = [at, woken, moved, to];
+    Ok(ship::host_op(thread, HostOp::WakeChildren, args)? as usize)
 }

@@ -10,6 +10,7 @@
 //! others that map its pages wait until they are there; the table only for as long as an entry takes. The shipped operations
 //! under a gate depend on nothing but the caller's own proxy and the file.
 
+mod again;
 mod anonymous;
 pub mod children;
 mod files;
@@ -21,6 +22,7 @@ mod segments;
 mod sharing;
 pub mod text;
 
+pub use again::{grow_mapping, pages_to_remap, remap_pages};
 pub use anonymous::map as map_anonymous;
 pub use keys::{futex_key, is_shared};
 pub use mappings::{grow, let_go_objects, map, write_back};

@@ -72,6 +72,8 @@ pub fn attach(
         writable,
         mappable: true,
         executable: true,
+        sealed: false,
+        zeros: false,
     };
     let planned = expand(aspace, bytes).and_then(|()| {
         let plan = mman::mmap(&args, Some(&info), aspace.regions(), &aspace.bounds());

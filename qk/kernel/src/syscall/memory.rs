@@ -6,7 +6,7 @@ use abi::map::PAGE;
 use abi::rlimit;
 use hal::addr::Va;
 use qk_core::mman::{self, FileInfo, MmapArgs, MmapPlan, MremapArgs, ProtectPlan, Source};
-use qk_core::regions::{Prot, Region, RegionFlags};
+use qk_core::regions::{Kind, Prot, Region, RegionFlags};
 
 use super::memory_limits::{
     bytes_of, expand, expand_data, is_data, is_data_to_be, is_locked, lockable_bytes, longer,
@@ -36,6 +36,10 @@ pub fn mmap(call: &mut Call<'_>) -> SysResult {
         let plan = mman::mmap(&args, file.as_ref(), aspace.regions(), &aspace.bounds())?;
         let range = plan.region.range();
         may_map(call.rank, aspace, &plan.region)?;
+        if is_locked(&plan.region) {
+            call.rank.memory().note_locks(true);
+        }
+        let file = file.filter(|_| plan.region.kind == Kind::File);
         // A loader maps a library as a whole and then most of its parts once more, with their access.
         let is_private = file.is_some() && !plan.region.flags.contains(RegionFlags::SHARED);
         if is_private && plan.replace && aspace.regions().shows(&plan.region) {
@@ -95,6 +99,8 @@ fn file_info(
         writable: file.writable,
         mappable: file.mappable,
         executable: file.executable,
+        sealed: file.sealed,
+        zeros: file.zeros,
     }))
 }
 
@@ -214,8 +220,22 @@ pub fn mremap(call: &mut Call<'_>) -> SysResult {
         if call.rank.limits_memory() && moved().is_some_and(is_data) {
             expand_data(call.rank, aspace, || more_bytes().unwrap_or(0))?;
         }
+        if new_len_bytes > old_len_bytes
+            && call.rank.memory().maps_objects()
+            && let Some(&region) = moved()
+            && region.is_object()
+        {
+            return shared::grow_mapping(call.thread, aspace, region, &plan).map(|at| at.0);
+        }
         shared::complete(call.thread, aspace, |aspace| aspace.remap(&plan)).map(|at| at.0)
     })
+}
+
+pub fn remap_file_pages(call: &mut Call<'_>) -> SysResult {
+    let (range, offset) = shared::pages_to_remap(call.args())?;
+    call.rank
+        .with_aspace(|aspace| shared::remap_pages(call.thread, aspace, range, offset))
+        .map(|()| 0)
 }
 
 pub fn madvise(call: &mut Call<'_>) -> SysResult {
@@ -307,7 +327,12 @@ fn lock(call: &Call<'_>, flags: u64, locked: bool) -> SysResult {
             {
                 Err(Errno::ENOMEM)
             }
-            Some(plan) => aspace.lock(&plan, locked).map(|()| 0),
+            Some(plan) => {
+                if locked {
+                    call.rank.memory().note_locks(true);
+                }
+                aspace.lock(&plan, locked).map(|()| 0)
+            }
             None => Ok(0),
         }
     })
@@ -339,6 +364,7 @@ pub fn munlockall(call: &mut Call<'_>) -> SysResult {
 fn lock_all(call: &Call<'_>, current: bool, future: bool) -> SysResult {
     call.rank.with_aspace(|aspace| {
         aspace.lock_all(current, future);
+        call.rank.memory().note_locks(true);
         Ok(0)
     })
 }

@@ -88,6 +88,7 @@ const LOCAL: &[(&str, Handler)] = local! {
     "shmdt" => memory::shmdt,
     "brk" => memory::brk,
     "mremap" => memory::mremap,
+    "remap_file_pages" => memory::remap_file_pages,
     "madvise" => memory::madvise,
     "mincore" => memory::mincore,
     "msync" => memory::msync,

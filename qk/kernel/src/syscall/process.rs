@@ -5,7 +5,7 @@ use super::{Call, SysResult};
 use crate::user::{put_bytes, put_u32, put_words};
 use crate::{exit, rseq as sequences};
 use abi::Errno;
-use abi::ident::{ADDR_NO_RANDOMIZE, NSIG, STICKY_TIMEOUTS};
+use abi::ident::{ADDR_NO_RANDOMIZE, NSIG, STICKY_TIMEOUTS, UNAME26};
 
 pub fn exit_group(call: &mut Call<'_>) -> SysResult {
     exit::end(call.thread, (call.frame.rdi & 0xff) << 8)
@@ -126,13 +126,13 @@ pub fn prctl(call: &mut Call<'_>) -> SysResult {
     }
 }
 
-/// PER_LINUX, with or without ADDR_NO_RANDOMIZE, and STICKY_TIMEOUTS, which the proxy follows; all ones only reads it.
+/// PER_LINUX, with or without ADDR_NO_RANDOMIZE, UNAME26, and STICKY_TIMEOUTS, which the proxy follows; all ones only reads it.
 pub fn personality(call: &mut Call<'_>) -> SysResult {
     let wanted = u64::from(call.frame.rdi as u32);
     if wanted == u64::from(u32::MAX) {
         return Ok(call.rank.attributes().personality());
     }
-    if wanted & !(ADDR_NO_RANDOMIZE | STICKY_TIMEOUTS) != 0 {
+    if wanted & !(ADDR_NO_RANDOMIZE | UNAME26 | STICKY_TIMEOUTS) != 0 {
         return Err(Errno::EINVAL);
     }
     if (wanted ^ call.rank.attributes().personality()) & STICKY_TIMEOUTS != 0 {

@@ -20,10 +20,16 @@ const WORD_WORK: u32 = 60;
 pub fn uname(call: &mut Call<'_>) -> SysResult {
     let (mut node, mut domain) = ([0; 64], [0; 64]);
     let [node, domain] = call.rank.host().names(&mut node, &mut domain);
+    let is_old = call.rank.attributes().personality() & ident::UNAME26 != 0;
+    let release = if is_old {
+        ident::RELEASE_26
+    } else {
+        ident::RELEASE
+    };
     let fields: [&[u8]; 6] = [
         ident::SYSNAME.as_bytes(),
         node,
-        ident::RELEASE.as_bytes(),
+        release.as_bytes(),
         ident::VERSION.as_bytes(),
         ident::MACHINE.as_bytes(),
         domain,

@@ -17,8 +17,8 @@ use crate::sleep_lock::SleepLock;
 /// What looking at one number counts at preemption points.
 const NUMBER_WORK: u32 = 25;
 /// Of the free numbers so many are not taken as long as there is room for more: one that was freed just now is not the next
-/// thread's, even if others that ended before it are freed after it.
-const RESTING: usize = 4;
+/// thread's, even if others that ended before it are freed after it, nor is it that of one of the next few.
+const RESTING: usize = 12;
 /// Threads made at once: the records of so many have one table.
 const CHUNK: usize = 32;
 const CHUNKS: usize = MAX_THREADS / CHUNK;

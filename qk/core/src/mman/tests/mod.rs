@@ -41,6 +41,8 @@ const FILE: FileInfo = FileInfo {
     writable: false,
     mappable: true,
     executable: true,
+    sealed: false,
+    zeros: false,
 };
 
 /// Pages `first .. end` of the test mapping.
@@ -152,8 +154,14 @@ fn mmap_of_files_refuses_as_linux_does() {
         executable: false,
         ..FILE
     };
+    let sealed = FileInfo {
+        writable: true,
+        sealed: true,
+        ..FILE
+    };
     let cases = [
         (&FILE, 3, SHARED, 0, 0, Errno::EACCES),
+        (&sealed, 3, SHARED, 0, 0, Errno::EPERM),
         (&wo, 1, PRIVATE, 0, 0, Errno::EACCES),
         (&wo, 2, SHARED, 0, 0, Errno::EACCES),
         (&dir, 1, PRIVATE, 0, 0, Errno::ENODEV),
