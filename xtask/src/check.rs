@@ -1,7 +1,8 @@
 //! The check: everything that must hold before a change is taken, in the order of what it costs to find a mistake.
 //!
-//! Tests that boot nodes run at most two at a time: each keeps a core busy, and the time limits in them are for a machine
-//! that is not overloaded. MARGAY_TEST_ACCEL says which accelerator they use (tcg unless set).
+//! Two steps run at a time, and of each at most two tests that boot nodes: any of them waits now and then, and together they keep
+//! two cores busy. What measures, or does as much as it can in a given time, comes last, alone. MARGAY_TEST_ACCEL says which
+//! accelerator they use (tcg unless set).
 
 use std::process::{Command, exit};
 
@@ -10,6 +11,7 @@ use anyhow::{Result, ensure};
 use crate::build::{self, cargo};
 use crate::plugin::{self, Built};
 use crate::programs;
+use crate::setup;
 use crate::steps::{self, Step};
 
 /// Crates whose unit tests run on the host.
@@ -36,7 +38,7 @@ const NODE_CRATES: &[&str] = &[
 const NOISE_BY_PLUGIN: &str = "the_core_of_a_rank_executes_nothing_but_the_rank";
 /// Steps that are nothing without the plugin of QEMU.
 const PLUGIN: &[&str] = &["plugin"];
-/// Nodes that run at the same time.
+/// Nodes that a step runs at the same time.
 const NODES: &str = "2";
 /// How long what takes as long as it is given goes on, where the environment does not say.
 struct Lengths {
@@ -87,8 +89,8 @@ pub fn long(only: Option<&str>) -> Result<()> {
 
 fn run_of(steps: Vec<Step>, only: Option<&str>) -> Result<()> {
     let mut steps = chosen(steps, only)?;
-    build::all()?;
-    programs::all()?;
+    setup::all()?;
+    build::together(&[build::all, programs::all])?;
     if let Built::Missing(why) = plugin::build()? {
         let needing = steps
             .iter_mut()
@@ -143,12 +145,17 @@ fn all_steps() -> Vec<Step> {
         ),
         Step::of("unit", vec![unit(), unit_pct()]),
         Step::new("loom", loom()),
-        Step::new("machine", machine()),
+        // The longest: beside all the others.
+        Step::of(
+            "libraries",
+            vec![library("smartmap"), library("mpi"), library("xpmem")],
+        ),
         Step::of("repository", vec![system("repository"), system("effects")]),
         Step::new(
             "harness",
             cargo_with(&["test", "-p", "margay-tests", "--lib"], &[]),
         ),
+        Step::new("machine", machine()),
         Step::new("conformance", system("conformance")),
         Step::new("sweeps", system("sweeps")),
         Step::new("debian", system("debian")),
@@ -172,13 +179,11 @@ fn all_steps() -> Vec<Step> {
         Step::new("launchers", system("launchers")),
         Step::new("mutation", system("mutation")),
         Step::new("kill", system("kill")),
-        Step::new("gate", build::gate_command()),
-        Step::new("promises", build::promises_command("--promised")),
-        Step::of("plugin", vec![plugin_test(), noise_by_plugin()]),
-        Step::of(
-            "libraries",
-            vec![library("smartmap"), library("mpi"), library("xpmem")],
-        ),
+        // Its mpirun would make the same directory as that of the libraries' tests, which it cannot bear.
+        Step::new("book", system("book")).alone(),
+        Step::new("gate", build::gate_command()).alone(),
+        Step::new("promises", build::promises_command("--promised")).alone(),
+        Step::of("plugin", vec![plugin_test(), noise_by_plugin()]).alone(),
         fuzz(&SHORT),
         hostile(&SHORT),
         attack(&SHORT),
@@ -189,7 +194,7 @@ fn all_steps() -> Vec<Step> {
 fn long_steps() -> Vec<Step> {
     vec![
         Step::new("sweeps", lasting(system("sweeps"), "SWEEPS", LONG_SWEEPS)),
-        Step::new("promises", build::promises_command("--promised-in-long")),
+        Step::new("promises", build::promises_command("--promised-in-long")).alone(),
         fuzz(&LONG),
         hostile(&LONG),
         attack(&LONG),
@@ -235,16 +240,17 @@ fn fuzz(lengths: &Lengths) -> Step {
         "fuzz",
         lasting(system("fuzz"), "FUZZ_SECONDS", lengths.fuzz),
     )
+    .alone()
 }
 
 fn hostile(lengths: &Lengths) -> Step {
     let command = lasting(system("hostile"), "HOSTILE_SECONDS", lengths.hostile);
-    Step::new("hostile", command)
+    Step::new("hostile", command).alone()
 }
 
 fn attack(lengths: &Lengths) -> Step {
     let command = system_with("attack", &lengths.attacks_at_once.to_string());
-    Step::new("attack", lasting(command, "ATTACK_SECONDS", lengths.attack))
+    Step::new("attack", lasting(command, "ATTACK_SECONDS", lengths.attack)).alone()
 }
 
 /// With a length by the environment variable `name`: the user's, or this one.

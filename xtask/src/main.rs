@@ -10,6 +10,7 @@ mod compare;
 mod demo;
 mod install;
 mod kvm;
+mod log;
 mod mutants;
 mod plugin;
 mod programs;

@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use crate::build::{root, run, target};
-use crate::{setup, steps};
+use crate::{log, setup};
 
 /// The variables of the programs' Makefile that hold a compiler, and the compiler.
 const COMPILERS: &[(&str, &str)] = &[
@@ -34,7 +34,7 @@ pub fn all() -> Result<()> {
     setup::all()?;
     let mark = mark()?;
     let mark = mark.display();
-    let path = steps::log_path("programs");
+    let path = log::log_path("programs");
     fs::create_dir_all(path.parent().expect("it lies in a folder"))?;
     let log = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
     let mut make = Command::new("make");

@@ -1,18 +1,24 @@
 //! Steps of a check: commands whose output is kept in a file, counted, and shown only when something failed.
+//!
+//! A step alone leaves a core idle now and then, so two run at a time, but for those that say that they do not bear it.
 
+use std::collections::VecDeque;
 use std::fs::{self, File};
-use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Child, Command};
+use std::sync::Mutex;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 use crate::build;
+use crate::log::{Count, counted, log_path, log_text, not_run, recap, show_failure};
 
-/// Lines of a failed step's output that are shown.
-const SHOWN_LINES: usize = 60;
-/// Lines of each failed test that are shown once more at the very end, where the log of a CI run is read first.
-const RECAP_LINES: usize = 8;
+/// Linux's ticks of CPU time in a second, as /proc shows them on x86-64.
+const USER_HZ: u64 = 100;
+/// Steps at the same time.
+const AT_ONCE: usize = 2;
 
 /// A part of the check.
 pub struct Step {
@@ -20,20 +26,8 @@ pub struct Step {
     commands: Vec<Command>,
     /// Why it cannot be run here, if so.
     skipped: Option<String>,
-}
-
-/// Where what a step printed is kept.
-pub fn log_path(name: &str) -> PathBuf {
-    build::target().join("check").join(format!("{name}.log"))
-}
-
-/// How many tests passed and failed. A command that is no test runner counts as one test.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub struct Count {
-    /// Passed.
-    pub passed: usize,
-    /// Failed.
-    pub failed: usize,
+    /// Whether nothing else runs meanwhile.
+    alone: bool,
 }
 
 impl Step {
@@ -48,7 +42,14 @@ impl Step {
             name,
             commands,
             skipped: None,
+            alone: false,
         }
+    }
+
+    /// It measures, or lasts as long as it is given: no other step runs meanwhile.
+    pub fn alone(mut self) -> Step {
+        self.alone = true;
+        self
     }
 
     /// What `--only` calls it.
@@ -66,46 +67,56 @@ impl Step {
         only.is_none_or(|part| self.name.contains(part))
     }
 
-    /// Counts, and what of it could not be run.
-    fn run(&mut self) -> Result<(Count, Vec<String>)> {
+    fn run(&mut self) -> Result<Outcome> {
+        let mut outcome = Outcome::default();
         if let Some(why) = &self.skipped {
-            return Ok((Count::default(), vec![why.clone()]));
+            outcome.skipped.push(why.clone());
+            return Ok(outcome);
         }
         let path = log_path(self.name);
         fs::create_dir_all(path.parent().expect("it lies in a folder"))?;
         let log =
             File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
-        let (mut count, mut skipped) = (Count::default(), Vec::new());
         for command in &mut self.commands {
             let seen = log.metadata()?.len() as usize;
-            let status = command
+            let mut child = command
                 .current_dir(build::root())
                 .env("RUST_BACKTRACE", "0")
                 .stdin(std::process::Stdio::null())
                 .stdout(log.try_clone()?)
                 .stderr(log.try_clone()?)
-                .status()
+                .spawn()
                 .with_context(|| format!("cannot run {command:?}"))?;
+            outcome.computed += computed(&child)?;
+            let status = child.wait()?;
             let output = String::from_utf8_lossy(&fs::read(&path)?[seen..]).into_owned();
-            count = count.and(counted(&output, status.success()));
-            skipped.extend(not_run(&output));
+            outcome.count = outcome.count.and(counted(&output, status.success()));
+            outcome.skipped.extend(not_run(&output));
         }
-        Ok((count, skipped))
+        Ok(outcome)
     }
 }
 
-impl Count {
-    /// Nothing failed.
-    pub fn good(self) -> bool {
-        self.failed == 0
-    }
+/// Waits until a process ends; the CPU time of it and of those that were waited for below it.
+fn computed(child: &Child) -> Result<Duration> {
+    let id = WaitId::Pid(Pid::from_child(child));
+    waitid(id, WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)?;
+    let stat = fs::read_to_string(format!("/proc/{}/stat", child.id()))?;
+    // proc(5): utime, stime, cutime and cstime are the fields 14 to 17, and the third follows the name.
+    let (_, rest) = stat.rsplit_once(')').context("no name in stat")?;
+    let ticks = rest.split_whitespace().skip(11).take(4);
+    let ticks: u64 = ticks.filter_map(|field| field.parse::<u64>().ok()).sum();
+    Ok(Duration::from_millis(ticks * 1000 / USER_HZ))
+}
 
-    fn and(self, more: Count) -> Count {
-        Count {
-            passed: self.passed + more.passed,
-            failed: self.failed + more.failed,
-        }
-    }
+/// What came of a step.
+#[derive(Default)]
+struct Outcome {
+    count: Count,
+    /// What of it could not be run.
+    skipped: Vec<String>,
+    /// CPU time.
+    computed: Duration,
 }
 
 /// What came of all steps.
@@ -115,9 +126,29 @@ pub struct Summary {
     pub count: Count,
     /// What could not be run here: the step, and what of it or why.
     skipped: Vec<(&'static str, String)>,
+    /// Steps in which something failed.
+    failed: Vec<&'static str>,
 }
 
 impl Summary {
+    /// Says what came of a step, and counts it.
+    fn add(&mut self, name: &'static str, outcome: Result<Outcome>, took: Duration) {
+        let outcome = outcome.unwrap_or_else(|error| {
+            eprintln!("{name}: {error:#}");
+            let mut outcome = Outcome::default();
+            outcome.count.failed = 1;
+            outcome
+        });
+        println!("{}", line(name, &outcome, took));
+        if !outcome.count.good() {
+            show_failure(name);
+            self.failed.push(name);
+        }
+        self.count = self.count.and(outcome.count);
+        let skipped = outcome.skipped.into_iter().map(|what| (name, what));
+        self.skipped.extend(skipped);
+    }
+
     /// "N passed, N failed", and what was skipped.
     pub fn last_line(&self) -> String {
         let Count { passed, failed } = self.count;
@@ -130,34 +161,20 @@ impl Summary {
     }
 }
 
-/// Runs steps one after another, a line for each.
+/// Runs steps, with a line for each when it ends.
 ///
 /// # Errors
 /// When a step's log cannot be written; a failed step is not an error but counted.
 pub fn run(steps: impl IntoIterator<Item = Step>) -> Result<Summary> {
     let started = Instant::now();
-    let mut all = Summary::default();
-    let mut failed = Vec::new();
-    for mut step in steps {
-        let start = Instant::now();
-        let (count, skipped) = step.run().unwrap_or_else(|error| {
-            eprintln!("{}: {error:#}", step.name);
-            let failed = Count {
-                passed: 0,
-                failed: 1,
-            };
-            (failed, Vec::new())
-        });
-        println!("{}", line(step.name, count, start.elapsed()));
-        if !count.good() {
-            show_failure(step.name);
-            failed.push(step.name);
-        }
-        all.count = all.count.and(count);
-        all.skipped
-            .extend(skipped.into_iter().map(|what| (step.name, what)));
+    let mut steps: VecDeque<Step> = steps.into_iter().collect();
+    let all = Mutex::new(Summary::default());
+    while !steps.is_empty() {
+        let beside = steps.iter().take_while(|step| !step.alone).count();
+        run_together(steps.drain(..beside.max(1)).collect(), &all);
     }
-    for name in failed {
+    let all = all.into_inner().expect("no step panics");
+    for name in &all.failed {
         println!("failed: {name}");
         for line in recap(&log_text(name)) {
             println!("    {line}");
@@ -167,142 +184,69 @@ pub fn run(steps: impl IntoIterator<Item = Step>) -> Result<Summary> {
     Ok(all)
 }
 
-fn line(name: &str, count: Count, took: Duration) -> String {
-    let verdict = match (count.good(), count.passed) {
-        (true, 0) => "skipped",
-        (true, _) => "ok",
-        (false, _) => "FAILED",
+/// Runs steps that bear each other, in this order, [`AT_ONCE`] at a time.
+fn run_together(steps: Vec<Step>, all: &Mutex<Summary>) {
+    let steps = Mutex::new(steps.into_iter());
+    let next = || steps.lock().expect("no step panics").next();
+    let work = || {
+        while let Some(mut step) = next() {
+            let start = Instant::now();
+            let outcome = step.run();
+            let took = start.elapsed();
+            all.lock()
+                .expect("no step panics")
+                .add(step.name, outcome, took);
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(work);
+        }
+    });
+}
+
+fn line(name: &str, outcome: &Outcome, took: Duration) -> String {
+    let Count { passed, failed } = outcome.count;
+    let verdict = match (failed, passed) {
+        (0, 0) => "skipped",
+        (0, _) => "ok",
+        _ => "FAILED",
     };
     format!(
-        "{name:<20} {verdict:<7} {:>5} passed {:>4} failed {:>7.1} s",
-        count.passed,
-        count.failed,
-        took.as_secs_f64()
+        "{name:<20} {verdict:<7} {passed:>5} passed {failed:>4} failed {:>7.1} s {:>7.1} s of CPU",
+        took.as_secs_f64(),
+        outcome.computed.as_secs_f64()
     )
-}
-
-/// What a step printed.
-fn log_text(name: &str) -> String {
-    String::from_utf8_lossy(&fs::read(log_path(name)).unwrap_or_default()).into_owned()
-}
-
-fn show_failure(name: &str) {
-    let text = log_text(name);
-    let lines: Vec<_> = text.lines().collect();
-    for line in &lines[lines.len().saturating_sub(SHOWN_LINES)..] {
-        println!("    {line}");
-    }
-    println!("    (all of it: {})", log_path(name).display());
-}
-
-/// The beginning of what test runners print of each failed test, under its "---- name ----"; of tests in shell, under
-/// their "FAIL  name" up to the next "ok".
-fn recap(output: &str) -> Vec<&str> {
-    let mut lines = Vec::new();
-    let mut left = 0;
-    for line in output.lines() {
-        if line.starts_with("---- ") || line.starts_with("FAIL  ") {
-            left = RECAP_LINES;
-        } else if line == "failures:" || line.starts_with("ok    ") {
-            left = 0;
-        }
-        if left > 0 && !line.trim().is_empty() {
-            left -= 1;
-            lines.push(line);
-        }
-    }
-    lines
-}
-
-/// Counts what test runners report ("test result: ok. 12 passed; 0 failed; ..."). A command that fails without saying
-/// which test did counts as one failure more.
-fn counted(output: &str, success: bool) -> Count {
-    let mut count = Count::default();
-    let mut runner = false;
-    for line in output.lines() {
-        if let Some(result) = line.trim_start().strip_prefix("test result: ") {
-            runner = true;
-            count.passed += number_before(result, " passed");
-            count.failed += number_before(result, " failed");
-        }
-    }
-    match (success, runner) {
-        (true, false) => count.passed = 1,
-        (false, _) if count.failed == 0 => count.failed = 1,
-        _ => {}
-    }
-    count
-}
-
-/// What a command says that it could not do here, in lines "skipped: what"; and how many tests were ignored.
-fn not_run(output: &str) -> Vec<String> {
-    let lines = output
-        .lines()
-        .filter_map(|line| line.strip_prefix("skipped: "));
-    let mut skipped: Vec<String> = lines.map(str::to_owned).collect();
-    let results = output.lines().filter_map(|line| {
-        let result = line.trim_start().strip_prefix("test result: ")?;
-        Some(number_before(result, " ignored"))
-    });
-    let ignored: usize = results.sum();
-    if ignored > 0 {
-        skipped.push(format!("{ignored} of its tests"));
-    }
-    skipped
-}
-
-fn number_before(text: &str, word: &str) -> usize {
-    text.split_once(word)
-        .and_then(|(before, _)| before.rsplit(' ').next())
-        .and_then(|number| number.parse().ok())
-        .unwrap_or(0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// Two meet, so they ran at the same time. The one alone finds nothing that is there only while another runs.
     #[test]
-    fn results_of_all_runners_are_added() {
-        let output = "running 3 tests\n\
-            test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.1s\n\
-            test result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.1s\n";
-        assert_eq!(
-            counted(output, false),
-            Count {
-                passed: 4,
-                failed: 2
-            }
-        );
-    }
-
-    #[test]
-    fn the_recap_has_the_beginning_of_each_failed_test() {
-        let output = "test a ... ok\n\nfailures:\n\n---- b stdout ----\nthread 'b' panicked\n\n\
-            ---- c ----\n1\n2\n3\n4\n5\n6\n7\n8\n\nfailures:\n    b\n    c\n";
-        assert_eq!(
-            recap(output),
-            [
-                "---- b stdout ----",
-                "thread 'b' panicked",
-                "---- c ----",
-                "1",
-                "2",
-                "3",
-                "4",
-                "5",
-                "6",
-                "7"
-            ]
-        );
-    }
-
-    /// In a log of hundreds of lines the end alone does not show which test failed.
-    #[test]
-    fn the_recap_has_what_failed_in_shell() {
-        let output =
-            "ok    a\nFAIL  b\nwhat it said\nok    c\nmake: *** [Makefile:1: check] Error 1\n";
-        assert_eq!(recap(output), ["FAIL  b", "what it said"]);
+    fn two_steps_run_beside_each_other_but_not_beside_one_alone() {
+        let folder = std::env::temp_dir().join(format!("steps-{}", std::process::id()));
+        fs::create_dir(&folder).expect("makes a folder");
+        let shell = |name, script: &str| {
+            let mut command = Command::new("sh");
+            command.args(["-ec", script, "sh"]).arg(&folder);
+            Step::new(name, command)
+        };
+        let steps = [
+            shell(
+                "test-left",
+                "mkdir $1/runs; mkfifo $1/pipe; echo >$1/pipe; rmdir $1/runs",
+            ),
+            shell(
+                "test-right",
+                "until [ -p $1/pipe ]; do :; done; read _ <$1/pipe",
+            ),
+            shell("test-alone", "[ -e $1/pipe ] && [ ! -e $1/runs ]").alone(),
+        ];
+        let all = run(steps).expect("a summary");
+        fs::remove_dir_all(&folder).expect("removes its folder");
+        assert_eq!(all.last_line(), "3 passed, 0 failed");
     }
 
     /// Once a step that could not be run was not mentioned at all, and the check passed.
@@ -317,35 +261,5 @@ mod tests {
         );
         let output = "skipped: a, b: no plugin\ntest result: ok. 3 passed; 0 failed; 2 ignored; 0 measured\n";
         assert_eq!(not_run(output), ["a, b: no plugin", "2 of its tests"]);
-    }
-
-    #[test]
-    fn other_commands_count_as_one_test() {
-        assert_eq!(
-            counted("", true),
-            Count {
-                passed: 1,
-                failed: 0
-            }
-        );
-        assert_eq!(
-            counted("error: no\n", false),
-            Count {
-                passed: 0,
-                failed: 1
-            }
-        );
-    }
-
-    #[test]
-    fn a_runner_that_dies_is_a_failure() {
-        let output = "test result: ok. 3 passed; 0 failed; 0 ignored\nerror: SIGSEGV\n";
-        assert_eq!(
-            counted(output, false),
-            Count {
-                passed: 3,
-                failed: 1
-            }
-        );
     }
 }
