@@ -99,20 +99,18 @@ impl Ran {
 }
 
 impl Lab {
-    /// Finds yod (MARGAY_YOD, or beside this program) and builds the programs.
+    /// Finds yod (MARGAY_YOD, or as it is built to be used) and builds the programs.
     ///
     /// # Errors
     /// When something is missing.
     pub fn set_up() -> Result<Lab> {
         let this = std::env::current_exe().context("cannot find out where this program is")?;
-        let beside = this.parent().context("this program is nowhere")?;
-        let target = beside
-            .parent()
-            .context("this program is not in a target directory")?;
+        let target = this.parent().and_then(Path::parent);
+        let target = target.context("this program is not in a target directory")?;
         let named =
             |variable, otherwise| std::env::var_os(variable).map_or(otherwise, PathBuf::from);
         let lab = Lab {
-            yod: named("MARGAY_YOD", beside.join("yod")),
+            yod: named("MARGAY_YOD", target.join("release/yod")),
             kernel: named("MARGAY_KERNEL", target.join("margay/margay.elf")),
             output: target.join("bench"),
         };

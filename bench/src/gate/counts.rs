@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use margay_tests::tree;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -21,6 +21,8 @@ const COUNTED: [&str; 3] = ["getpid", "lseek_shipped", "mmap_4K"];
 const KNOWN: &str = "loop_of_2000";
 /// A program without calls for two seconds, and the same for none.
 const SPIN: (&str, &[&str], &[&str]) = ("spin", &["0"], &["2"]);
+/// Of two ranks that live at the same time: in any of them the host may interrupt.
+const WINDOW_RUNS: usize = 5;
 
 /// Of a rank: its regions lie around it. Low enough for a user with a hard limit.
 const STACK_BYTES: u64 = 1 << 20;
@@ -99,25 +101,30 @@ fn paths(lab: &Lab) -> Result<Vec<Count>> {
 }
 
 /// Opening the windows between a rank and one that is there already: an entry in its root table and one in that rank's. The
-/// least of what each more cost one of several ranks: the host's interrupts, which come between, are no part of it.
+/// least of some runs: the host's interrupts, which come between, are no part of it.
 fn window_per_peer(lab: &Lab) -> Result<Count> {
     let how = How {
         icount: true,
         stats: true,
-        ranks: 16,
+        ranks: 2,
         memory: "16M",
         ..How::default()
     };
-    let ran = lab.margay(how, "first", &[])?;
-    let ranks = &ran.stats()?.ranks;
-    let alone = ranks.iter().filter(|rank| rank.windows == 1);
-    let alone = alone.map(|rank| rank.windows_ticks).min();
-    let alone = alone.context("no rank was the first")?;
-    let each = |ticks: u64, more: u64| ticks.saturating_sub(alone).div_ceil(more);
-    let others = ranks.iter().filter(|rank| rank.windows > 1);
-    let least = others.map(|rank| each(rank.windows_ticks, rank.windows - 1));
-    let least = least.min().context("no rank found another one")?;
-    Ok(count("window_per_peer", least))
+    let (mut first, mut second) = (Vec::new(), Vec::new());
+    for _ in 0..WINDOW_RUNS {
+        let ran = lab.margay(how, "meet", &[])?;
+        for rank in &ran.stats()?.ranks {
+            match rank.windows {
+                1 => first.push(rank.windows_ticks),
+                2 => second.push(rank.windows_ticks),
+                other => bail!("{other} windows of two ranks"),
+            }
+        }
+    }
+    let least = |ticks: Vec<u64>| ticks.into_iter().min();
+    let alone = least(first).context("no rank was the first")?;
+    let both = least(second).context("no rank found another one")?;
+    Ok(count("window_per_peer", both.saturating_sub(alone)))
 }
 
 /// What the kernel sees of two ranks, on a core each, that exchange data through windows: many rounds make no more entries than
