@@ -21,7 +21,7 @@ use copy::{Copy, Verdict};
 /// In the repository.
 const LIST: &str = "tests/mutants.txt";
 /// Packages whose tests need kernel, PCT and yod.
-const NODE_TESTS: [&str; 2] = ["margay-tests", "margay-bench"];
+const NODE_TESTS: [&str; 3] = ["margay-tests", "margay-bench", "yod"];
 /// In place of a package: a program that make builds, which fails by its status.
 const MAKE: &str = "make";
 /// A build of the kernel keeps one processor busy, and has a gigabyte of files.

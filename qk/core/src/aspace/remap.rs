@@ -21,7 +21,7 @@ impl<M: Machine> Aspace<M> {
     ///
     /// # Errors
     /// [`Unfinished::Owes`]: text that moves or grows becomes the rank's own. ENOMEM, with the old mapping as it was; what lay at a
-    /// fixed destination is gone then, as on Linux.
+    /// fixed destination is gone then, as on Linux; objects do not grow so.
     pub fn remap(&mut self, plan: &RemapPlan) -> Result<Va, Unfinished> {
         // BOUND: where it goes, and what it loses.
         for gone in plan.unmaps() {
@@ -36,6 +36,7 @@ impl<M: Machine> Aspace<M> {
                 self.own(addr.until(more.start))?;
                 let old = self.regions.lookup(more.start.before(1));
                 let old = *old.ok_or(Errno::EFAULT)?;
+                may_grow(&old)?;
                 self.map_new(part(&old, more, old.offset_at(more.start)))?;
                 Ok(addr)
             }
@@ -80,6 +81,9 @@ impl<M: Machine> Aspace<M> {
             .regions
             .prepare_move(from, to)
             .map_err(|_| Errno::ENOMEM)?;
+        if more.is_some() {
+            may_grow(&region)?;
+        }
         let backs = region.is_backed();
         if change.keep_old && backs {
             self.check_free(len_bytes)?;
@@ -126,6 +130,14 @@ impl<M: Machine> Aspace<M> {
             moved.ok()
         });
         Ok(moved?)
+    }
+}
+
+/// Who has what an object holds maps more of it; here there are only zeros.
+fn may_grow(region: &Region) -> Result<(), Errno> {
+    match region.is_object() {
+        true => Err(Errno::ENOMEM),
+        false => Ok(()),
     }
 }
 
