@@ -9,6 +9,7 @@ use rustix::process::{
     Pid, PidfdFlags, Signal, WaitOptions, kill_process, pidfd_open, pidfd_send_signal, waitpid,
 };
 use wire::ram::{Ram, RamRange};
+use wire::rank::state;
 
 use crate::comm::Comm;
 use crate::memory::Memory;
@@ -231,6 +232,17 @@ impl Node {
             host_bells,
             comm,
         })
+    }
+
+    /// Whether a rank's program runs, by what the kernel says.
+    pub fn runs(&self, rank: usize) -> bool {
+        self.comm.rank(rank).node.state.load() == state::RUNNING
+    }
+
+    /// Whether it has ended, or could not be loaded.
+    pub fn has_ended(&self, rank: usize) -> bool {
+        let state = self.comm.rank(rank).node.state.load();
+        matches!(state, state::EXITED | state::REFUSED)
     }
 
     /// Signals a rank's doorbell as the node does: its proxy polls everything again.

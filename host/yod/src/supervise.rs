@@ -27,7 +27,6 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Signal, getpid, getsid, kill_process};
 use wire::boot::node;
 use wire::children::Entry;
-use wire::rank::state;
 
 use crate::failure::Failure;
 use crate::loss::{self, Loss};
@@ -209,7 +208,7 @@ impl Supervisor<'_> {
                 state.abandoned = true;
                 state.failure.get_or_insert(loss::by_signal(signo));
             }
-            signo if fatal && !state.up => {
+            signo if fatal && !self.is_up(state) => {
                 let what = loss::by_signal(signo);
                 self.end_ranks(state, what);
             }
@@ -266,7 +265,7 @@ impl Supervisor<'_> {
     /// A signal is not taken from a rank's mailbox, or its proxy does not follow it.
     fn is_stuck(&self, rank: usize) -> bool {
         let area = self.node.comm.rank(rank);
-        !area.mailbox.is_empty() || self.has_ended_on_node(rank)
+        !area.mailbox.is_empty() || self.node.has_ended(rank)
     }
 
     fn reap(&mut self, state: &mut State) {
@@ -316,7 +315,7 @@ impl Supervisor<'_> {
         };
         // Ranks that have ended on the node need it no more; it may have been lost before it rang for them.
         let alive = self.ranks.alive();
-        if alive.iter().all(|&rank| self.has_ended_on_node(rank)) {
+        if alive.iter().all(|&rank| self.node.has_ended(rank)) {
             alive.iter().for_each(|&rank| self.node.signal_host(rank));
             state.up = true;
             return;
@@ -325,16 +324,14 @@ impl Supervisor<'_> {
         self.end_ranks(state, failure);
     }
 
-    /// Whether ranks of the job run still; the keeper says when another yod leaves.
-    fn others_run(&self) -> bool {
-        (0..self.node.plan.ranks).any(|rank| !self.has_ended_on_node(rank))
+    /// Whether the node is up. What a rank prints may be read before the keeper has said so.
+    fn is_up(&self, state: &State) -> bool {
+        state.up || self.ranks.alive().iter().any(|&rank| self.node.runs(rank))
     }
 
-    fn has_ended_on_node(&self, rank: usize) -> bool {
-        matches!(
-            self.node.comm.rank(rank).node.state.load(),
-            state::EXITED | state::REFUSED
-        )
+    /// Whether ranks of the job run still; the keeper says when another yod leaves.
+    fn others_run(&self) -> bool {
+        (0..self.node.plan.ranks).any(|rank| !self.node.has_ended(rank))
     }
 
     fn end_ranks(&mut self, state: &mut State, failure: Failure) {
