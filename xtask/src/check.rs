@@ -176,11 +176,12 @@ fn all_steps() -> Vec<Step> {
         Step::new("bad-input", system("bad_input")),
         Step::new("installed", system("installed")),
         Step::new("book", system("book")),
-        Step::new("launchers", system("launchers")),
         Step::new("mutation", system("mutation")),
         Step::new("kill", system("kill")),
         // Its mpirun would make the same directory as that of the libraries' tests, which it cannot bear.
         Step::new("book", system("book")).alone(),
+        // Launchers share files in /tmp with those that other steps start.
+        Step::new("launchers", system("launchers")).alone(),
         Step::new("gate", build::gate_command()).alone(),
         Step::new("promises", build::promises_command("--promised")).alone(),
         Step::of("plugin", vec![plugin_test(), noise_by_plugin()]).alone(),
