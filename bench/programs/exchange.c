@@ -7,12 +7,9 @@
  * so by a word there, and checks what it got.
  */
 #define _GNU_SOURCE
-#include <stdatomic.h>
-#include <sys/auxv.h>
-
 #include "ranks.h"
 
-enum { WORDS = 512, AT_MARGAY = 0x4d47 };
+enum { WORDS = 512 };
 
 /* What the other rank writes, by the parity of the round. */
 static struct {
@@ -20,19 +17,10 @@ static struct {
 	uint64_t words[2][WORDS];
 } inbox;
 
-/* The set of ranks that live, in the information page (wire/src/info.rs). */
-static uint64_t living(void)
-{
-	const uint64_t *page = (const uint64_t *)getauxval(AT_MARGAY);
-
-	must(page != NULL, "no rank on Margay");
-	return atomic_load((const _Atomic uint64_t *)(page + 7));
-}
-
 int main(int argc, char **argv)
 {
 	uint64_t rounds = number(argc, argv, 1, 100), own = own_rank(), other = 1 - own, wrong = 0;
-	__typeof__(inbox) *theirs = (void *)((other + 1) << 39 | (uintptr_t)&inbox);
+	__typeof__(inbox) *theirs = of_rank(other, &inbox);
 
 	while ((living() & 3) != 3)
 		;

@@ -10,7 +10,6 @@
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
-#include <stdatomic.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/uio.h>
@@ -29,7 +28,7 @@ static struct {
 	atomic_int ready, done;
 } own;
 /* Rank 0's, in its window. */
-#define THEIRS ((__typeof__(own) *)((uintptr_t)1 << 39 | (uintptr_t)&own))
+#define THEIRS ((__typeof__(own) *)of_rank(0, &own))
 
 static int xpmem(void)
 {
@@ -109,9 +108,10 @@ int main(int argc, char **argv)
 			;
 		return 0;
 	}
-	while (!atomic_load(&THEIRS->ready))
+	/* Before it lives, its window shows nothing. */
+	while (!(living() & 1) || !atomic_load(&THEIRS->ready))
 		;
-	compare("window", by_memcpy, (char *)((uintptr_t)1 << 39 | (uintptr_t)THEIRS->memory), rounds);
+	compare("window", by_memcpy, of_rank(0, THEIRS->memory), rounds);
 	compare("process_vm", by_process_vm, THEIRS->memory, rounds);
 	compare("xpmem", by_memcpy, attached(THEIRS->segment), rounds);
 	atomic_store(&THEIRS->done, 1);
