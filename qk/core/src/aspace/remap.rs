@@ -37,7 +37,7 @@ impl<M: Machine> Aspace<M> {
                 let old = self.regions.lookup(more.start.before(1));
                 let old = *old.ok_or(Errno::EFAULT)?;
                 may_grow(&old)?;
-                self.map_new(part(&old, more, old.offset_at(more.start)))?;
+                self.map_new(old.elsewhere(more, more.start))?;
                 Ok(addr)
             }
             RemapPlan::Move {
@@ -138,15 +138,5 @@ fn may_grow(region: &Region) -> Result<(), Errno> {
     match region.is_object() {
         true => Err(Errno::ENOMEM),
         false => Ok(()),
-    }
-}
-
-/// A region like `whole`, elsewhere.
-fn part(whole: &Region, range: VaRange, offset: u64) -> Region {
-    Region {
-        start: range.start,
-        end: range.end,
-        offset,
-        ..*whole
     }
 }

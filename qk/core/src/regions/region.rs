@@ -220,6 +220,16 @@ impl Region {
         }
     }
 
+    /// A region like this one at `range`, which begins with what this one shows at `first`.
+    pub fn elsewhere(&self, range: VaRange, first: Va) -> Region {
+        Region {
+            start: range.start,
+            end: range.end,
+            offset: self.offset_at(first),
+            ..*self
+        }
+    }
+
     /// Whether `next` continues this region, so that one entry can stand for both.
     pub fn joins(&self, next: &Self) -> bool {
         self.end == next.start

@@ -45,7 +45,7 @@ pub fn grow_mapping(
     match *plan {
         RemapPlan::Stay { addr, .. } => Ok(addr),
         RemapPlan::Grow { addr, more } => {
-            map(thread, aspace, elsewhere(&region, more, more.start))?;
+            map(thread, aspace, region.elsewhere(more, more.start))?;
             Ok(addr)
         }
         RemapPlan::Move {
@@ -59,24 +59,10 @@ pub fn grow_mapping(
                 complete(thread, aspace, |aspace| aspace.unmap(replace))?;
             }
             let end = more.map_or(to + from.len_bytes(), |more| more.end);
-            map(
-                thread,
-                aspace,
-                elsewhere(&region, to.until(end), from.start),
-            )?;
+            map(thread, aspace, region.elsewhere(to.until(end), from.start))?;
             complete(thread, aspace, |aspace| aspace.unmap(from))?;
             Ok(to)
         }
-    }
-}
-
-/// A region like `region` at `range`, which begins with what `region` shows at `first`.
-fn elsewhere(region: &Region, range: VaRange, first: Va) -> Region {
-    Region {
-        start: range.start,
-        end: range.end,
-        offset: region.offset_at(first),
-        ..*region
     }
 }
 
@@ -120,7 +106,7 @@ pub fn remap_pages(
     let hole = hole.region.range();
     let there = Region {
         offset,
-        ..elsewhere(&region, hole, range.start)
+        ..region.elsewhere(hole, range.start)
     };
     map(thread, aspace, there)?;
     let plan = RemapPlan::Move {
