@@ -162,20 +162,27 @@ pub fn left_over(mark: &str, limit: Duration) -> Vec<Process> {
     left
 }
 
-/// Kills the processes of a job that map neither memory of the node nor the code of their proxy: children of a rank, which live as
-/// long as the program that they run.
+/// Kills the processes of a job that neither share memory of the node nor map the code of their proxy: children of a rank, which live
+/// as long as the program that they run. Text of the node they may have as their own (proc(5): `p`).
 pub fn end_children(mark: &str) {
     for process in of_job(mark, 0) {
         let code = fs::read_link(format!("/proc/{}/exe", process.pid)).unwrap_or_default();
-        let of_proxy = |line: &str| {
-            let path = line.splitn(6, ' ').last().unwrap_or_default().trim_start();
-            path.starts_with("/memfd:") || Path::new(path) == code
-        };
         let maps = text_of(process.pid, "maps");
-        if process.role == Role::Proxy && !maps.is_empty() && !maps.lines().any(of_proxy) {
+        if process.role == Role::Proxy
+            && !maps.is_empty()
+            && !maps.lines().any(|line| is_of_proxy(line, &code))
+        {
             signal(process.pid, Signal::KILL);
         }
     }
+}
+
+/// Whether a line of /proc/PID/maps is memory that is shared with the node, or the code of the proxy.
+fn is_of_proxy(line: &str, code: &Path) -> bool {
+    let mut words = line.splitn(6, ' ');
+    let access = words.nth(1).unwrap_or_default();
+    let path = words.last().unwrap_or_default().trim_start();
+    path.starts_with("/memfd:") && access.ends_with('s') || Path::new(path) == code
 }
 
 /// What /proc says of a process that should not be there: what it does, whose it is, in which call it waits, what it maps.
@@ -255,6 +262,22 @@ mod tests {
         assert!(is_ending(child.id()));
         let _ = child.wait();
         assert!(is_ending(child.id()));
+    }
+
+    #[test]
+    fn children_are_known_from_proxies() {
+        let of_proxy = |line| is_of_proxy(line, Path::new("/opt/yod"));
+        assert!(of_proxy(
+            "1000095000-10000c2000 rw-s 00000000 00:01 1074062      /memfd:margay-pool (deleted)"
+        ));
+        assert!(of_proxy(
+            "7fa52f701000-7fa52f7a0000 r-xp 00000000 08:01 17       /opt/yod"
+        ));
+        // Regression: one whose text was not copied was not ended.
+        assert!(!of_proxy(
+            "1000095000-10000c2000 r--p 00000000 00:01 1074062      /memfd:margay-pool (deleted)"
+        ));
+        assert!(!of_proxy("1000000000-1000009000 r--p 00000000 00:00 0 "));
     }
 
     #[test]
