@@ -234,16 +234,12 @@ impl Rank {
         preempt::start();
         let result = change(aspace);
         self.host.publish_usage(aspace.usage(), aspace.shortages());
-        if self.memory.has_locks() {
-            self.host.publish_locks(aspace.regions());
-        }
         result
     }
 
     /// It has this address space from now on.
     pub fn give_aspace(&self, aspace: Aspace) {
-        self.memory.note_locks(false);
-        self.host.publish_locks(aspace.regions());
+        self.host.publish_usage(aspace.usage(), aspace.shortages());
         *self.aspace.lock() = Some(aspace);
     }
 

@@ -131,6 +131,8 @@ pub struct Usage {
     pub used: u64,
     /// The most that was in use at once since the program was loaded.
     pub peak: u64,
+    /// Of all that is mapped, what is locked (mlock(2)).
+    pub locked: u64,
 }
 
 /// Memory for an address space: whole pages.
@@ -242,6 +244,7 @@ impl<M: Machine> Aspace<M> {
             partition: self.frames.end() - self.frames.base(),
             used: self.frames.used_bytes(),
             peak: self.frames.peak_bytes(),
+            locked: self.regions.locked_bytes(),
         }
     }
 

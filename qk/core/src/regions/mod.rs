@@ -4,6 +4,7 @@
 //! as it was. Frames are not this module's business: `aspace` changes the page tables likewise.
 
 mod list;
+mod locks;
 mod moves;
 mod region;
 #[cfg(test)]
@@ -36,13 +37,19 @@ pub enum RegionError {
 pub struct Regions {
     list: List,
     capacity: usize,
+    /// Bytes of the regions that are locked.
+    locked_bytes: u64,
 }
 
 impl Regions {
     /// An empty map with room for `capacity` regions; `point` is called in every loop over them. `None` without memory for it.
     pub fn new(capacity: usize, point: Point) -> Option<Self> {
         let list = List::new(capacity, point)?;
-        Some(Self { list, capacity })
+        Some(Self {
+            list,
+            capacity,
+            locked_bytes: 0,
+        })
     }
 
     /// All regions, by address.
@@ -264,6 +271,7 @@ impl Regions {
 
     /// Adds a region before the one at `at`, or to its neighbours.
     fn put(&mut self, at: list::Place, region: Region, joins: &Joins) {
+        self.locked_bytes += locks::bytes_of(&region);
         match (joins.before, joins.after) {
             (Some(before), after) => {
                 self.list.extend(before, region.end);
@@ -282,6 +290,7 @@ impl Regions {
         let Some(&region) = self.list.get(first).filter(|r| r.start < end) else {
             return;
         };
+        self.unlock_removed(range);
         let mut at = first;
         if region.start < start {
             if end < region.end {
@@ -319,7 +328,9 @@ impl Regions {
                 at = self.list.split(at, end);
                 continue;
             }
+            self.locked_bytes -= locks::bytes_of(region);
             change(region);
+            self.locked_bytes += locks::bytes_of(region);
             at = self.list.next(at);
         }
     }

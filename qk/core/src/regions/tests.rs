@@ -143,6 +143,7 @@ enum Op {
     Insert(u64, u64, u8),
     Remove(u64, u64),
     Protect(u64, u64, u8),
+    Lock(u64, u64, bool),
     Move(u64, u64, u64),
     Hole(u64, u32, u64, u64, u64),
 }
@@ -151,6 +152,7 @@ fn op() -> impl Strategy<Value = Op> {
     const N: u64 = 64;
     prop_oneof![
         4 => (0..N, 1..20u64, 0..4u8).prop_map(|(s, n, p)| Op::Insert(s, n, p)),
+        2 => (0..N, 1..20u64, any::<bool>()).prop_map(|(s, n, locked)| Op::Lock(s, n, locked)),
         2 => (0..N, 1..20u64).prop_map(|(s, n)| Op::Remove(s, n)),
         3 => (0..N, 1..30u64, 0..4u8).prop_map(|(s, n, p)| Op::Protect(s, n, p)),
         2 => (0..N, 1..10u64, 0..N).prop_map(|(s, n, t)| Op::Move(s, n, t)),
@@ -196,6 +198,11 @@ fn apply(r: &mut Regions, m: &mut Model, op: Op) -> Result<(), TestCaseError> {
                 Err(e) => prop_assert_eq!(e, RegionError::Full),
             }
         }
+        Op::Lock(s, n, locked) => {
+            let lock = |region: &mut Region| region.flags.set(RegionFlags::LOCKED, locked);
+            // What lies below a hole is locked.
+            let _ = r.update(pages(s, s + n), lock);
+        }
         Op::Move(s, n, t) => {
             let before = *m;
             if r.move_range(pages(s, s + n), pages(t, t + n)).is_ok() {
@@ -236,6 +243,8 @@ proptest! {
             prop_assert!(r.iter().count() <= capacity);
             // Sorted, disjoint, fully merged, and the same as the model page by page.
             let all: Vec<_> = r.iter().copied().collect();
+            let locked = all.iter().filter(|r| r.flags.contains(RegionFlags::LOCKED));
+            prop_assert_eq!(r.locked_bytes(), locked.map(Region::len_bytes).sum::<u64>());
             prop_assert!(all.windows(2).all(|w| w[0].end <= w[1].start && !w[0].joins(&w[1])));
             for (i, cell) in m.iter().enumerate() {
                 prop_assert_eq!(r.lookup(Va(i as u64 * P)).map(|x| x.prot), *cell);

@@ -6,11 +6,9 @@ use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use abi::control::RankInfo;
 use abi::ident::{ADDR_NO_RANDOMIZE, RLIM_NLIMITS};
-use abi::map::USER_TOP;
-use hal::addr::{Phys, Va};
+use hal::addr::Phys;
 use hal::sync::{Mutex, class};
 use qk_core::aspace::Usage;
-use qk_core::regions::{Region, RegionFlags, Regions};
 use qk_core::sched::CoreSet;
 use wire::child::Child;
 use wire::info::InfoPage;
@@ -274,19 +272,9 @@ impl RankPort {
         let node = &self.area.node;
         node.used_bytes.put(usage.used);
         node.peak_bytes.put(usage.peak);
+        node.locked_bytes.put(usage.locked);
         // For yod to say, should the rank end badly.
         node.refusals.memory.put(shortages);
-    }
-
-    /// What is locked has so many bytes.
-    #[cold]
-    #[inline(never)]
-    pub fn publish_locks(&self, regions: &Regions) {
-        let is_locked = |region: &Region| region.flags.contains(RegionFlags::LOCKED);
-        let all = regions.iter_range(Va(0).until(Va(USER_TOP)));
-        // POINT: regions::list::next
-        let bytes = all.filter(is_locked).map(|region| region.len_bytes()).sum();
-        self.area.node.locked_bytes.put(bytes);
     }
 
     /// Its program is replaced: the next one's peak begins anew, the process's does not.

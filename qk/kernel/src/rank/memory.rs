@@ -1,14 +1,12 @@
 //! How a rank's memory is used, for those who have not locked its address space.
 
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// How a rank's memory is used.
 #[derive(Default)]
 pub struct MemoryUse {
     /// Pages of its mappings that show objects ([`crate::shared`]).
     object_pages: AtomicU64,
-    /// Something may be locked (mlock(2)).
-    locks: AtomicBool,
     /// Calls under way by which Linux may write to its memory.
     writers: AtomicU32,
 }
@@ -28,17 +26,6 @@ impl MemoryUse {
     /// It maps so many pages less of objects.
     pub fn remove_object_pages(&self, pages: u64) {
         self.object_pages.fetch_sub(pages, Ordering::Relaxed);
-    }
-
-    /// Whether anything may be locked.
-    #[inline]
-    pub fn has_locks(&self) -> bool {
-        self.locks.load(Ordering::Relaxed)
-    }
-
-    /// Something is locked from now on, or will be, or nothing is any more.
-    pub fn note_locks(&self, locks: bool) {
-        self.locks.store(locks, Ordering::Relaxed);
     }
 
     /// A call is under way by which Linux may write to its memory, until [`Self::end_writes`].

@@ -9,8 +9,8 @@ use qk_core::mman::{self, FileInfo, MmapArgs, MmapPlan, MremapArgs, ProtectPlan,
 use qk_core::regions::{Kind, Prot, Region, RegionFlags};
 
 use super::memory_limits::{
-    bytes_of, expand, expand_data, is_data, is_data_to_be, is_locked, lockable_bytes, longer,
-    may_lock, may_lock_all, may_map,
+    bytes_of, expand, expand_data, is_data, is_data_to_be, lockable_bytes, longer, may_lock,
+    may_lock_all, may_map,
 };
 use super::{Call, SysResult};
 use crate::aspace::Aspace;
@@ -36,9 +36,6 @@ pub fn mmap(call: &mut Call<'_>) -> SysResult {
         let plan = mman::mmap(&args, file.as_ref(), aspace.regions(), &aspace.bounds())?;
         let range = plan.region.range();
         may_map(call.rank, aspace, &plan.region)?;
-        if is_locked(&plan.region) {
-            call.rank.memory().note_locks(true);
-        }
         let file = file.filter(|_| plan.region.kind == Kind::File);
         // A loader maps a library as a whole and then most of its parts once more, with their access.
         let is_private = file.is_some() && !plan.region.flags.contains(RegionFlags::SHARED);
@@ -270,7 +267,7 @@ pub fn msync(call: &mut Call<'_>) -> SysResult {
         match mman::msync(Va(addr), len_bytes, flags, aspace.regions())? {
             // What is locked keeps its pages (mm/msync.c).
             Some(plan)
-                if flags & INVALIDATE != 0 && bytes_of(aspace, plan.range, is_locked) != 0 =>
+                if flags & INVALIDATE != 0 && aspace.regions().locked_in(plan.range) != 0 =>
             {
                 Err(Errno::EBUSY)
             }
@@ -327,12 +324,7 @@ fn lock(call: &Call<'_>, flags: u64, locked: bool) -> SysResult {
             {
                 Err(Errno::ENOMEM)
             }
-            Some(plan) => {
-                if locked {
-                    call.rank.memory().note_locks(true);
-                }
-                aspace.lock(&plan, locked).map(|()| 0)
-            }
+            Some(plan) => aspace.lock(&plan, locked).map(|()| 0),
             None => Ok(0),
         }
     })
@@ -364,7 +356,6 @@ pub fn munlockall(call: &mut Call<'_>) -> SysResult {
 fn lock_all(call: &Call<'_>, current: bool, future: bool) -> SysResult {
     call.rank.with_aspace(|aspace| {
         aspace.lock_all(current, future);
-        call.rank.memory().note_locks(true);
         Ok(0)
     })
 }

@@ -137,11 +137,6 @@ pub fn bytes_of(aspace: &Aspace, range: VaRange, counts: fn(&Region) -> bool) ->
     clipped.map(|region| region.len_bytes()).sum()
 }
 
-/// Whether it is locked (mlock(2)).
-pub const fn is_locked(region: &Region) -> bool {
-    region.flags.contains(RegionFlags::LOCKED)
-}
-
 /// The bytes that the rank may lock; `None`: it has the right to any.
 ///
 /// # Errors
@@ -158,7 +153,8 @@ pub fn lockable_bytes(rank: &Rank) -> Result<Option<u64>, Errno> {
 /// Whether `more_bytes` may be locked besides what is locked, of which some may lie in `range`.
 pub fn may_lock(aspace: &Aspace, range: VaRange, more_bytes: u64, limit: Option<u64>) -> bool {
     limit.is_none_or(|limit| {
-        let before = bytes_of(aspace, ALL, is_locked) - bytes_of(aspace, range, is_locked);
+        let regions = aspace.regions();
+        let before = regions.locked_bytes() - regions.locked_in(range);
         before.saturating_add(more_bytes) <= limit
     })
 }

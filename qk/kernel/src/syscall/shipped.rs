@@ -95,10 +95,9 @@ fn ship_row(thread: &'static Thread, row: &Row, args: &[u64; 6]) -> SysResult {
     if bounce::is_needed(row, args) {
         return ship_bounced(thread, row, *args);
     }
-    let ret = ship_plain(thread, row, args);
-    match Errno::from_ret(ret) {
-        None => Ok(ret as u64),
-        Some(errno) => ship_again(thread, row, args, errno),
+    match result_of(ship_plain(thread, row, args)) {
+        Err(errno) => ship_again(thread, row, args, errno),
+        result => result,
     }
 }
 
@@ -107,11 +106,10 @@ fn ship_row(thread: &'static Thread, row: &Row, args: &[u64; 6]) -> SysResult {
 fn ship_again(thread: &'static Thread, row: &Row, args: &[u64; 6], mut errno: Errno) -> SysResult {
     // POINT: ship::spin
     while errno == Errno::EFAULT && is_settled(thread, row, args) {
-        let ret = ship_plain(thread, row, args);
-        errno = match Errno::from_ret(ret) {
-            None => return Ok(ret as u64),
-            Some(errno) => errno,
-        };
+        match result_of(ship_plain(thread, row, args)) {
+            Err(again) => errno = again,
+            result => return result,
+        }
     }
     Err(failed(thread, row, errno))
 }
@@ -156,10 +154,12 @@ fn ship_bounced(thread: &'static Thread, row: &Row, mut args: [u64; 6]) -> SysRe
     let ret = ship_plain(thread, row, &args);
     preempt::take_interrupts();
     bounce.end(thread, ret)?;
-    match Errno::from_ret(ret) {
-        None => Ok(ret as u64),
-        Some(errno) => Err(failed(thread, row, errno)),
-    }
+    result_of(ret).map_err(|errno| failed(thread, row, errno))
+}
+
+/// A call's result, of what Linux returned.
+fn result_of(ret: i64) -> SysResult {
+    Errno::check(ret).map(|value| value as u64)
 }
 
 /// Has Linux carry out the call; returns what Linux returned.
