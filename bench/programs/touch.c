@@ -1,12 +1,13 @@
 /* What it costs to get memory and touch all of it, per 4 KiB: mmap and one
  * store in each page; munmap is not timed.
  *
- *   touch [fresh|recycled] [BYTES] [ROUNDS]
+ *   touch [fresh|recycled|again] [BYTES] [ROUNDS]
  *
  * fresh:    memory that was not used since the machine handed it over; so
  *           nothing is freed between the rounds.
  * recycled: the whole partition was dirtied and freed before; so all that is
  *           mapped now was used by us.
+ * again:    fresh memory; the time of its first touch over that of the next.
  */
 #include <string.h>
 #include <sys/mman.h>
@@ -46,6 +47,18 @@ static void use_all_memory(void)
 		must(munmap(pieces[count].at, pieces[count].bytes) == 0, "munmap");
 }
 
+/* Touches memory that was never used, and then once more. */
+static void touch_again(size_t bytes)
+{
+	char *at = map(bytes);
+	must(at != MAP_FAILED, "mmap");
+	uint64_t start = tsc();
+	touch(at, bytes);
+	uint64_t middle = tsc();
+	touch(at, bytes);
+	report("again", (double)(middle - start) / (double)(tsc() - middle));
+}
+
 /* Whether all but the touched bytes read as zero. */
 static int is_clean(const char *at, size_t bytes)
 {
@@ -67,6 +80,11 @@ int main(int argc, char **argv)
 
 	if (recycled)
 		use_all_memory();
+	if (strcmp(kind, "again") == 0) {
+		while (rounds-- > 0)
+			touch_again(bytes);
+		return 0;
+	}
 	while (rounds-- > 0) {
 		uint64_t start = tsc();
 		char *at = map(bytes);

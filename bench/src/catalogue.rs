@@ -153,6 +153,12 @@ pub const CATALOGUE: &[Row] = &[
         "icount: the same with 64 MiB, median of 7",
     ),
     row(
+        "first_touch_ratio",
+        "of the next",
+        Aim::None,
+        "a store in each 4 KiB of 64 MiB never used before, over the next store there, median of 7: what the host does behind it",
+    ),
+    row(
         "touch_recycled_4k_instructions",
         "instructions",
         Aim::Towards(1500.0),

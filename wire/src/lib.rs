@@ -32,4 +32,5 @@ pub mod signal;
 pub mod stats;
 pub mod thread;
 pub mod trace;
+pub mod trial;
 pub mod word;

@@ -83,6 +83,21 @@ fn touch_kind(lab: &Lab, args: &[&str]) -> Result<Found> {
     Ok(Found::exactly(median(&rounds), detail))
 }
 
+/// What the host does when its memory is first touched, which no counter of the node sees (docs/memory.md).
+pub fn first_touch(lab: &Lab) -> Result<Vec<Reading>> {
+    let how = How {
+        memory: PARTITION,
+        ..How::default()
+    };
+    let rounds = lab.margay(how, "touch", &["again", "67108864", "7"])?;
+    let rounds = rounds.results.all("again")?;
+    let detail = format!("rounds: {rounds:.1?}");
+    Ok(vec![(
+        "first_touch_ratio",
+        Found::exactly(median(&rounds), detail),
+    )])
+}
+
 /// The smallest node that runs a program.
 pub fn smallest(lab: &Lab) -> Result<Vec<Reading>> {
     let partition = format!("{SMALL_PARTITION_MIB}M");

@@ -87,6 +87,10 @@ pub const GROUPS: &[Group] = &[
         find: memory::touch,
     },
     Group {
+        names: &["first_touch_ratio"],
+        find: memory::first_touch,
+    },
+    Group {
         names: &[
             "faults_after_start",
             "kernel_entries_after_start",

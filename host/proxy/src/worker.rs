@@ -58,9 +58,9 @@ fn serve(rank: &'static Rank, index: usize, wait: impl Fn()) -> ! {
     let slot = &rank.words().threads[index].slot;
     let mut server = Server::default();
     let mut caller = Caller::new(rank, index);
-    let mut spin = Spin::new();
+    let spin = Spin::default();
     loop {
-        let request = match poll(slot, &mut server, &mut spin) {
+        let request = match poll(slot, &mut server, &spin) {
             Some(request) => request,
             None => next(rank, slot, &mut server, &wait),
         };
@@ -88,7 +88,7 @@ fn carry_out(rank: &'static Rank, index: usize, caller: &mut Caller, request: &R
 }
 
 /// Spins for the next request.
-fn poll(slot: &Slot, server: &mut Server, spin: &mut Spin) -> Option<Request> {
+fn poll(slot: &Slot, server: &mut Server, spin: &Spin) -> Option<Request> {
     let (start, limit) = (Instant::now(), spin.limit());
     let mut request = server.poll(slot);
     while request.is_none() && start.elapsed() < limit {

@@ -25,6 +25,7 @@
 //! | `log` | what the proxy's log says of what is mapped |
 //! | `leases` | when retired frames are free |
 //! | `pool` | page tables, and the memory they lie in |
+//! | `usage` | how much it uses |
 //! | `walk` | where bytes lie, for whoever reaches them by the direct map |
 //! | `stale` | addresses that peers may still see as they were |
 //!
@@ -64,6 +65,7 @@ mod stale;
 #[cfg(test)]
 mod tests;
 mod text;
+mod usage;
 mod walk;
 
 use crate::frames::{self, Frames};
@@ -236,21 +238,6 @@ impl<M: Machine> Aspace<M> {
             start: self.frames.base(),
             end: self.frames.end(),
         }
-    }
-
-    /// What is used of the partition.
-    pub fn usage(&self) -> Usage {
-        Usage {
-            partition: self.frames.end() - self.frames.base(),
-            used: self.frames.used_bytes(),
-            peak: self.frames.peak_bytes(),
-            locked: self.regions.locked_bytes(),
-        }
-    }
-
-    /// Changes that failed because the partition was used up.
-    pub fn shortages(&self) -> u64 {
-        self.shortages
     }
 
     /// Whether the program may write code, or ever could: then what others write into its memory may be code.

@@ -6,7 +6,6 @@
 
 pub mod deadlines;
 pub mod fifo;
-pub mod halt_poll;
 pub mod park;
 pub mod queue;
 pub mod queues;

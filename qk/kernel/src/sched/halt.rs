@@ -35,7 +35,7 @@ fn wait_for_interrupt() {
     } else {
         hal::cpu::halt();
         if ipis.peek() != before {
-            poll.halted();
+            poll.left_out();
         }
     }
 }

@@ -9,11 +9,11 @@ use hal::cpu::PerCpu;
 use hal::sync::{Mutex, Once, class};
 use hal::task::Context;
 use qk_core::sched::CoreSet;
-use qk_core::sched::halt_poll::HaltPoll;
 use qk_core::sched::park::HaltFlag;
 use qk_core::sched::queue::RunQueue;
 use qk_core::sched::queues as run_queues;
 use wire::boot::MAX_CPUS;
+use wire::trial::Trial;
 
 /// Whose task it is: what is done for that as the task gets cores, with interrupts off. It leaves a core when another owner's task enters
 /// that, or the core is [vacant](Hooks::vacant).
@@ -74,7 +74,7 @@ pub(super) struct Core {
     pub(super) idle: Once<Box<Context>>,
     pub(super) queue: Mutex<RunQueue<Runnable>, class::RunQueue>,
     pub(super) halted: HaltFlag,
-    pub(super) poll: HaltPoll,
+    pub(super) poll: Trial,
     /// Tasks that may run here.
     pub(super) tenants: AtomicUsize,
     /// The task that was switched away from, until the core is off its stack; and why.
@@ -104,7 +104,7 @@ pub(super) fn init(cpus: usize, hooks: Hooks) {
         idle: Once::new(),
         queue: Mutex::new(RunQueue::new()),
         halted: HaltFlag::new(),
-        poll: HaltPoll::new(),
+        poll: Trial::new(),
         tenants: AtomicUsize::new(0),
         left: Mutex::new(None),
     };
