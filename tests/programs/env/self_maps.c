@@ -2,6 +2,7 @@
 #include "../common/check.h"
 #include <limits.h>
 #include <sys/mman.h>
+#include <sys/shm.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
@@ -45,6 +46,24 @@ static int shows(const void *address, const char *access, const char *name)
     return ok;
 }
 
+// What takes the place of a mapping has not its name; `view` is a page of the program's file. (docs/differences.md: what moved has none.)
+static void over_others(char *view, const char *program)
+{
+    enum { PAGES = 4 };
+    struct line line;
+    char *place = mmap(NULL, PAGES * PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), *at = place + PAGE_BYTES;
+    need(place != MAP_FAILED, "mmap");
+    need(mremap(view, PAGE_BYTES, PAGE_BYTES, MREMAP_MAYMOVE | MREMAP_FIXED, at) == at, "mremap");
+    check(shows(place, "rw-p", "") && shows(at + PAGE_BYTES, "rw-p", "") && !line_of(view, &line), "its neighbours, and where it was");
+    int segment = shmget(IPC_PRIVATE, PAGE_BYTES, 0600);
+    need(segment >= 0 && shmat(segment, at, SHM_REMAP) == at, "shmat");
+    check(line_of(at, &line) && strcmp(line.access, "rw-s") == 0 && strcmp(line.name, program) != 0, "a segment, not the file");
+    need(shmctl(segment, IPC_RMID, NULL) == 0 && shmdt(at) == 0, "shmdt");
+    check(!line_of(at, &line), "and nothing when it has gone");
+    need(mmap(at, PAGE_BYTES, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == at, "mmap");
+    check(shows(at, "r--p", ""), "what is mapped there then has no name");
+}
+
 int main(void)
 {
     static char program[PATH_MAX];
@@ -75,5 +94,6 @@ int main(void)
     char *view = mmap(NULL, PAGE_BYTES, PROT_READ, MAP_PRIVATE, fileno(self), PAGE_BYTES);
     need(view != MAP_FAILED, "map the program");
     check(shows(view, "r--p", program) && line_of(view, &line) && line.offset == PAGE_BYTES, "a file from an offset on");
+    over_others(view, program);
     return check_done();
 }
