@@ -144,6 +144,17 @@ impl Area {
             .collect()
     }
 
+    /// Where the word lies that says how far the proxy of rank 0 follows its mappings.
+    pub fn followed(&self) -> Vec<u64> {
+        vec![self.layout.region_log(0) as u64 + LINE]
+    }
+
+    /// Where the word lies that says how far the trace of rank 0 was read.
+    pub fn traced(&self) -> Vec<u64> {
+        let trace = self.layout.trace(0);
+        trace.map(|trace| trace as u64 + LINE).into_iter().collect()
+    }
+
     /// The area of a thread.
     pub fn thread(&self, rank: usize, index: usize) -> u64 {
         (self.layout.threads(rank) + index * size_of::<ThreadArea>()) as u64

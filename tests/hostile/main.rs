@@ -38,6 +38,8 @@ fn main() {
         case("multi", Box::new(move || play("multi", seed, time))),
         case("tables", Box::new(tables::are_not_mapped)),
         case("bell_never_decided", Box::new(round::hold_bells)),
+        case("mappings_never_followed", Box::new(round::hold_mappings)),
+        case("trace_never_read", Box::new(round::hold_trace)),
     ];
     libtest_mimic::run(&arguments, trials).exit();
 }

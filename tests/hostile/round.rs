@@ -115,11 +115,26 @@ pub fn play(threads: &str, seed: u64) -> Result<u64> {
 /// An answer that never said whether the proxy rings for it kept the kernel waiting: of two ranks that share a CPU, and a host that says
 /// so of no answer for the first, the second goes on.
 pub fn hold_bells() -> Result<()> {
+    hold(Vec::new(), Area::bells)
+}
+
+/// The same where the proxy of the first never follows its mappings.
+pub fn hold_mappings() -> Result<()> {
+    hold(Vec::new(), Area::followed)
+}
+
+/// The same where nobody reads the trace of the first.
+pub fn hold_trace() -> Result<()> {
+    hold(vec!["--strace=/dev/null".into()], Area::traced)
+}
+
+/// Holds words of the first of two ranks that share a CPU.
+fn hold(options: Vec<String>, words: fn(&Area) -> Vec<u64>) -> Result<()> {
     let scratch = Scratch::new()?;
     let round = Round {
         ranks: 2,
         one_core: true,
-        options: Vec::new(),
+        options,
         time_limit: HELD_LIMIT,
         plan: Plan {
             way: Way::HostWords,
@@ -131,7 +146,7 @@ pub fn hold_bells() -> Result<()> {
         long: Duration::ZERO,
     };
     carry_out(&round, &scratch, "single", 1, |started, mark| {
-        hold_words(mark, started, scratch.path()).map(|()| 0)
+        hold_words(mark, started, scratch.path(), words).map(|()| 0)
     })
     .map(|_| ())
 }
@@ -232,16 +247,24 @@ fn area_of(mark: &str, started: &Started<'_>) -> Result<Area> {
 }
 
 /// Holds the words from when the programs run until the second rank has counted on.
-fn hold_words(mark: &str, started: &Started<'_>, scratch: &Path) -> Result<()> {
+fn hold_words(
+    mark: &str,
+    started: &Started<'_>,
+    scratch: &Path,
+    words: fn(&Area) -> Vec<u64>,
+) -> Result<()> {
     let area = area_of(mark, started)?;
     let run = || area.runs(0) && area.runs(1);
     ensure!(wait_until(HANG, run), "the programs do not start");
-    let (words, stop) = (area.bells(), AtomicBool::new(false));
+    let (words, stop) = (words(&area), AtomicBool::new(false));
+    ensure!(!words.is_empty(), "no word to hold");
     thread::scope(|scope| {
         scope.spawn(|| host::hold(&area, &words, &stop));
         let times = (0..HELD_COUNTS).try_for_each(|_| other_ranks_go_on(started, scratch));
         stop.store(true, Ordering::Relaxed);
-        times
+        times?;
+        ensure!(!has_ended(started.pid()), "the job has ended");
+        Ok(())
     })
 }
 
