@@ -55,6 +55,7 @@ impl Case<'_> {
     fn outcome(&self, under_yod: bool) -> Result<Outcome> {
         let job = Job::new(2)?;
         let ended = job.start(self.run(&job, under_yod)?)?.finish(HANG * 3)?;
+        ended.ended()?;
         gone(&job)?;
         Ok(ended)
     }

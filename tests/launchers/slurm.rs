@@ -65,6 +65,7 @@ impl Cluster {
     /// Runs it to its end; nothing is left of it.
     fn outcome(&self, job: &Job, run: Run) -> Result<Outcome> {
         let outcome = job.start(run)?.finish(HANG * 3)?;
+        outcome.ended()?;
         self.gone(job)?;
         Ok(outcome)
     }
@@ -217,6 +218,7 @@ fn slurm_ends_jobs_as_natively() -> Result<()> {
             }
             let ended = started.finish(HANG * 6)?;
             let context = || format!("{:?}, under yod: {}", way.command, yod.is_some());
+            ended.ended().with_context(context)?;
             cluster.gone(&job).with_context(context)?;
             let said = ended.stderr.text();
             ensure!(
