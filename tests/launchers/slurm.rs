@@ -88,7 +88,8 @@ impl Cluster {
     fn gone(&self, job: &Job) -> Result<()> {
         gone(job)?;
         let yod = tree::yod();
-        let nodes = self.inside.output_of(&[&*yod.to_string_lossy(), "--ps"])?;
+        let nodes = self.inside.output_of(&[&*yod.to_string_lossy(), "--ps"]);
+        let nodes = nodes.with_context(|| self.said())?;
         ensure!(nodes == "no node of yours is running here\n", "{nodes}");
         // Ended ones may leave theirs natively, too.
         let left = self.inside.output_of(&["ls", "/dev/shm"])?;
