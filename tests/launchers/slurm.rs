@@ -75,13 +75,22 @@ impl Cluster {
         let out = job.directory().join("out");
         let begun = || fs::read_to_string(&out).is_ok_and(|text| text.ends_with('\n'));
         wait_long_for(3, "a running rank", begun).with_context(|| self.said())?;
-        let number = self.inside.output_of(&["squeue", "-h", "-o", "%i"])?;
+        let number = self
+            .inside
+            .output_of(&["squeue", "-h", "-t", "running", "-o", "%i"])?;
         let words = command
             .iter()
             .map(|word| word.replace("JOB", number.trim()));
         let words: Vec<String> = words.collect();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        self.inside.output_of(&words).map(drop)
+        // "now" is over where Slurm comes to it in the next second, and is refused.
+        let mut taken = Ok(String::new());
+        let is_taken = || {
+            taken = self.inside.output_of(&words);
+            taken.is_ok()
+        };
+        let waited = wait_long_for(1, "a command that Slurm takes", is_taken);
+        taken.and(waited)
     }
 
     /// Neither processes are left, nor memory that ranks share, nor nodes.
