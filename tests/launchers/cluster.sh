@@ -12,12 +12,13 @@ mkdir /run/munge /run/state /run/spool /run/tmp
 address=10.255.255.1
 ip link set lo up
 ip address add "$address/32" dev lo
-hostname margay-test
-echo "$address margay-test" >/run/hosts
+# What Open MPI leaves in /dev/shm has it in its name: it must not look like ours.
+hostname host-test
+echo "$address host-test" >/run/hosts
 mount --bind /run/hosts /etc/hosts
 cat >/etc/slurm/slurm.conf <<END
 ClusterName=margay
-SlurmctldHost=margay-test($address)
+SlurmctldHost=host-test($address)
 SlurmUser=root
 AuthType=auth/munge
 StateSaveLocation=/run/state
@@ -34,7 +35,7 @@ JobAcctGatherParams=OverMemoryKill
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core_Memory
 SlurmdParameters=config_overrides
-NodeName=margay-test NodeAddr=$address CPUs=2 RealMemory=12000
+NodeName=host-test NodeAddr=$address CPUs=2 RealMemory=12000
 PartitionName=all Nodes=ALL Default=YES OverSubscribe=FORCE:4 DefMemPerNode=3000
 END
 head -c 128 /dev/urandom >/run/munge/key

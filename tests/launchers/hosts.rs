@@ -28,12 +28,12 @@ impl Case<'_> {
     fn run(&self, job: &Job, under_yod: bool) -> Result<Run> {
         let program = self.mpi.ring(job)?;
         let (ranks, all) = (self.ranks.to_string(), (2 * self.ranks).to_string());
-        let hosts = format!("margay-a:{ranks},margay-b:{ranks}");
+        let hosts = format!("host-a:{ranks},host-b:{ranks}");
         let launch = match self.mpi.name {
             "Open MPI" => vec!["--mca", "plm_rsh_agent", AGENT, "--host", &hosts],
             _ => {
                 let agent = ["-launcher", "ssh", "-launcher-exec", AGENT];
-                let hosts = ["-hosts", "margay-a,margay-b", "-ppn", &ranks];
+                let hosts = ["-hosts", "host-a,host-b", "-ppn", &ranks];
                 [&agent[..], &hosts].concat()
             }
         };
@@ -55,6 +55,7 @@ impl Case<'_> {
     fn outcome(&self, under_yod: bool) -> Result<Outcome> {
         let job = Job::new(2)?;
         let ended = job.start(self.run(&job, under_yod)?)?.finish(HANG * 3)?;
+        ended.ended()?;
         gone(&job)?;
         Ok(ended)
     }
@@ -94,7 +95,7 @@ fn hosts() -> Result<Option<Namespaces>> {
 
 /// Whether each host has its ranks, by the lines that they print.
 fn on_both<'a>(lines: impl Iterator<Item = &'a str> + Clone, ranks: usize) -> bool {
-    [" on margay-a: ", " on margay-b: "]
+    [" on host-a: ", " on host-b: "]
         .into_iter()
         .all(|host| lines.clone().filter(|line| line.contains(host)).count() == ranks)
 }

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Two hosts, margay-a and margay-b: namespaces of their own on this machine, each with its end of a network (veth). This process and
+# Two hosts, host-a and host-b: namespaces of their own on this machine, each with its end of a network (veth). This process and
 # what enters its namespaces is on the first. /run/agent takes the place of ssh: agent [OPTIONS] HOST COMMAND.
+# What Open MPI leaves has the host's name in it, so that must not look like ours.
 set -eu
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin
 mount --make-rprivate /
@@ -9,15 +10,15 @@ for place in /run /dev/shm; do
 done
 # As it is in this network.
 mount -t sysfs none /sys
-printf '127.0.0.1 localhost\n10.255.0.1 margay-a\n10.255.0.2 margay-b\n' >/run/hosts
+printf '127.0.0.1 localhost\n10.255.0.1 host-a\n10.255.0.2 host-b\n' >/run/hosts
 mount --bind /run/hosts /etc/hosts
-hostname margay-a
+hostname host-a
 ip link set lo up
 
 unshare -m -n -u -i -p -f --mount-proc --kill-child /bin/sh -c '
     mount -t tmpfs none /dev/shm
     mount -t sysfs none /sys
-    hostname margay-b
+    hostname host-b
     ip link set lo up
     : >/run/second
     exec sleep infinity' &
@@ -36,7 +37,7 @@ done
 cat >/run/agent <<END
 #!/bin/sh
 while [ "\${1#-}" != "\$1" ]; do shift; done
-[ "\$1" = margay-b ] || exit 1
+[ "\$1" = host-b ] || exit 1
 shift
 exec nsenter -t $second -m -u -i -p -n /bin/sh -c "cd \$PWD && \$*"
 END

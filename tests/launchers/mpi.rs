@@ -116,6 +116,7 @@ impl Mpi {
         let run = self.run(&job, by, &[], &program, way).env(variables);
         let started = job.start(run)?;
         let outcome = started.finish(HANG * 3)?;
+        outcome.ended()?;
         gone(&job)?;
         Ok(outcome)
     }

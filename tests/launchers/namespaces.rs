@@ -78,9 +78,13 @@ impl Namespaces {
     pub fn output_of(&self, command: &[&str]) -> Result<String> {
         let enter = self.enter();
         let mut run = Command::new(enter[0]);
-        let run = run.args(&enter[1..]).args(command).stderr(Stdio::null());
-        let output = run.output()?;
-        ensure!(output.status.success(), "{command:?}: {}", output.status);
+        let output = run.args(&enter[1..]).args(command).output()?;
+        ensure!(
+            output.status.success(),
+            "{command:?}: {}: {}",
+            output.status,
+            String::from_utf8_lossy(&output.stderr)
+        );
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 

@@ -65,6 +65,7 @@ impl Cluster {
     /// Runs it to its end; nothing is left of it.
     fn outcome(&self, job: &Job, run: Run) -> Result<Outcome> {
         let outcome = job.start(run)?.finish(HANG * 3)?;
+        outcome.ended()?;
         self.gone(job)?;
         Ok(outcome)
     }
@@ -74,20 +75,30 @@ impl Cluster {
         let out = job.directory().join("out");
         let begun = || fs::read_to_string(&out).is_ok_and(|text| text.ends_with('\n'));
         wait_long_for(3, "a running rank", begun).with_context(|| self.said())?;
-        let number = self.inside.output_of(&["squeue", "-h", "-o", "%i"])?;
+        let number = self
+            .inside
+            .output_of(&["squeue", "-h", "-t", "running", "-o", "%i"])?;
         let words = command
             .iter()
             .map(|word| word.replace("JOB", number.trim()));
         let words: Vec<String> = words.collect();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        self.inside.output_of(&words).map(drop)
+        // "now" is over where Slurm comes to it in the next second, and is refused.
+        let mut taken = Ok(String::new());
+        let is_taken = || {
+            taken = self.inside.output_of(&words);
+            taken.is_ok()
+        };
+        let waited = wait_long_for(1, "a command that Slurm takes", is_taken);
+        taken.and(waited)
     }
 
     /// Neither processes are left, nor memory that ranks share, nor nodes.
     fn gone(&self, job: &Job) -> Result<()> {
         gone(job)?;
         let yod = tree::yod();
-        let nodes = self.inside.output_of(&[&*yod.to_string_lossy(), "--ps"])?;
+        let nodes = self.inside.output_of(&[&*yod.to_string_lossy(), "--ps"]);
+        let nodes = nodes.with_context(|| self.said())?;
         ensure!(nodes == "no node of yours is running here\n", "{nodes}");
         // Ended ones may leave theirs natively, too.
         let left = self.inside.output_of(&["ls", "/dev/shm"])?;
@@ -217,6 +228,7 @@ fn slurm_ends_jobs_as_natively() -> Result<()> {
             }
             let ended = started.finish(HANG * 6)?;
             let context = || format!("{:?}, under yod: {}", way.command, yod.is_some());
+            ended.ended().with_context(context)?;
             cluster.gone(&job).with_context(context)?;
             let said = ended.stderr.text();
             ensure!(

@@ -71,7 +71,8 @@ pub trait Machine {
 
 /// A machine that runs. It ends with this process, whatever that dies of.
 pub trait Instance {
-    /// Its doorbells: one per core towards the node; one per rank and one for the keeper towards the host, at least.
+    /// Its doorbells: one per core towards the node; one per rank and one for the keeper towards the host, at least. None
+    /// is lost that the node rings, from its first instruction on; one for the node waits until the machine has come to it.
     fn bells(&self) -> &Bells;
 
     /// Adds the descriptors that the keeper has to be awake for: its death, more of its log, what it has to do itself.
