@@ -173,7 +173,8 @@ fn live_on_as_orphans() -> Result<()> {
     let pid: u32 = outcome.stdout.text().trim().parse()?;
     // It may still be the shell's copy.
     let name = || std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-    let lives = process::wait_until(HANG, || name() == "sleep\n");
+    // Who should take note of its end may never do so.
+    let lives = process::wait_until(HANG, || name() == "sleep\n") && !process::is_ending(pid);
     ensure!(process::kill(pid), "it was not there");
     ensure!(lives && outcome.status == Some(0), "{}", name());
     Ok(())

@@ -203,7 +203,8 @@ pub fn described(process: &Process) -> String {
 }
 
 /// Whether a process has been killed, or exits already (proc(5): `SigPnd`, `ShdPnd`; the flag PF_EXITING in `stat`).
-fn is_ending(pid: u32) -> bool {
+#[must_use]
+pub fn is_ending(pid: u32) -> bool {
     const EXITING: u64 = 4;
     let stat = text_of(pid, "stat");
     let flags = stat

@@ -175,7 +175,6 @@ fn all_steps() -> Vec<Step> {
         Step::new("unseen", system("unseen")),
         Step::new("bad-input", system("bad_input")),
         Step::new("installed", system("installed")),
-        Step::new("book", system("book")),
         Step::new("mutation", system("mutation")),
         Step::new("kill", system("kill")),
         // Its mpirun would make the same directory as that of the libraries' tests, which it cannot bear.
@@ -335,6 +334,8 @@ fn cargo_with(args: &[&str], packages: &[&str]) -> Command {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     /// Once `--only nosuch` ran nothing, and "0 passed, 0 failed" was a success.
@@ -344,6 +345,15 @@ mod tests {
         assert_eq!(count(None), Some(all_steps().len()));
         assert_eq!(count(Some("unit")), Some(1));
         assert_eq!(count(Some("nosuch")), None);
+    }
+
+    /// The book's ran twice: alone, and beside others, which it does not bear.
+    #[test]
+    fn no_step_is_there_twice() {
+        for steps in [all_steps(), long_steps()] {
+            let names: BTreeSet<&str> = steps.iter().map(Step::name).collect();
+            assert_eq!(names.len(), steps.len());
+        }
     }
 
     #[test]

@@ -20,8 +20,8 @@ use copy::{Copy, Verdict};
 
 /// In the repository.
 const LIST: &str = "tests/mutants.txt";
-/// Packages whose tests need kernel, PCT and yod.
-const NODE_TESTS: [&str; 3] = ["margay-tests", "margay-bench", "yod"];
+/// Packages whose tests need kernel, PCT and yod; so do those of yod but for its unit tests.
+const NODE_TESTS: [&str; 2] = ["margay-tests", "margay-bench"];
 /// In place of a package: a program that make builds, which fails by its status.
 const MAKE: &str = "make";
 /// A build of the kernel keeps one processor busy, and has a gigabyte of files.
@@ -154,7 +154,7 @@ fn is_caught(copy: &Copy, mutant: &Mutant) -> bool {
 }
 
 impl Mutant {
-    /// Whether its test boots nodes; unit tests build what they need.
+    /// Whether its test boots nodes.
     fn needs_node(&self) -> bool {
         let [package, binary, _] = &self.test;
         NODE_TESTS.contains(&&**package) || package == "yod" && binary != "bin"

@@ -170,8 +170,7 @@ pub fn run(steps: impl IntoIterator<Item = Step>) -> Result<Summary> {
     let mut steps: VecDeque<Step> = steps.into_iter().collect();
     let all = Mutex::new(Summary::default());
     while !steps.is_empty() {
-        let beside = steps.iter().take_while(|step| !step.alone).count();
-        run_together(steps.drain(..beside.max(1)).collect(), &all);
+        run_together(steps.drain(..side_by_side(&steps)).collect(), &all);
     }
     let all = all.into_inner().expect("no step panics");
     for name in &all.failed {
@@ -182,6 +181,12 @@ pub fn run(steps: impl IntoIterator<Item = Step>) -> Result<Summary> {
     }
     println!("in {:.0} s", started.elapsed().as_secs_f64());
     Ok(all)
+}
+
+/// How many of the first steps bear each other; one that runs alone is by itself.
+fn side_by_side(steps: &VecDeque<Step>) -> usize {
+    let beside = steps.iter().take_while(|step| !step.alone).count();
+    beside.max(1)
 }
 
 /// Runs steps that bear each other, in this order, [`AT_ONCE`] at a time.
@@ -247,6 +252,17 @@ mod tests {
         let all = run(steps).expect("a summary");
         fs::remove_dir_all(&folder).expect("removes its folder");
         assert_eq!(all.last_line(), "3 passed, 0 failed");
+    }
+
+    #[test]
+    fn a_step_alone_is_by_itself() {
+        let step = || Step::new("test", Command::new("/nowhere/never-run"));
+        let mut steps = VecDeque::from([step(), step(), step().alone(), step().alone(), step()]);
+        let mut groups = Vec::new();
+        while !steps.is_empty() {
+            groups.push(steps.drain(..side_by_side(&steps)).count());
+        }
+        assert_eq!(groups, [2, 1, 1, 1]);
     }
 
     /// Once a step that could not be run was not mentioned at all, and the check passed.

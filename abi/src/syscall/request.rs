@@ -231,8 +231,18 @@ mod tests {
         let of = |command, i| keyctl(i, &[command, 1, 2, 30, 4, 5]);
         let long = |dir, len, by| Operand::Flat(dir, Size::Counted(len, by));
         assert_eq!(of(1, 1), Operand::String); // KEYCTL_JOIN_SESSION_KEYRING
-        assert_eq!((of(2, 1), of(2, 2)), (Operand::Number, long(In, 30, 3))); // KEYCTL_UPDATE
-        assert_eq!((of(11, 2), of(11, 3)), (long(Out, 30, 3), Operand::Number)); // KEYCTL_READ
+        // KEYCTL_UPDATE, INSTANTIATE; DESCRIBE, READ, GET_SECURITY.
+        for (command, dir) in [(2, In), (12, In), (6, Out), (11, Out), (17, Out)] {
+            let operands = [1, 2, 3].map(|i| of(command, i));
+            let wanted = [Operand::Number, long(dir, 30, 3), Operand::Number];
+            assert_eq!(operands, wanted, "keyctl {command}");
+        }
+        // KEYCTL_SEARCH, RESTRICT_KEYRING.
+        for command in [10, 29] {
+            let operands = [1, 2, 3, 4].map(|i| of(command, i));
+            let [number, name] = [Operand::Number, Operand::String];
+            assert_eq!(operands, [number, name, name, number], "keyctl {command}");
+        }
         assert_eq!(of(31, 1), long(Out, 2, 2)); // KEYCTL_CAPABILITIES
         for structures in [18, 20, 23, 24, 28, 32, NO_SUCH_REQUEST] {
             assert_eq!(of(structures, 1), Operand::Unknown);

@@ -88,3 +88,70 @@ fn populate(memory: &Memory, plan: &Plan, partitions: &Receiver<(u64, u64)>) -> 
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::OwnedFd;
+
+    use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+    use wire::ram::{Ram, RamRange};
+
+    use super::*;
+    use crate::machine::Machine;
+    use crate::plan::{self, Request};
+    use crate::qemu::Q35;
+
+    const MIB: u64 = 1 << 20;
+    const RAM_BYTES: u64 = 256 * MIB;
+
+    fn file(bytes: u64) -> OwnedFd {
+        let file = memfd_create("test", MemfdFlags::CLOEXEC).expect("memfd");
+        ftruncate(&file, bytes).expect("grows");
+        file
+    }
+
+    /// It is the node that says where partitions lie: it could have all memory of this host by that.
+    #[test]
+    fn what_is_no_partition_is_not_populated() {
+        let request = Request {
+            ranks: 2,
+            cores_per_rank: None,
+            partition_bytes: Some(2 * MIB),
+            pool_bytes: Some(0),
+            oversubscribe: false,
+            flags: 0,
+            tsc_hz: 1,
+            node_bytes: None,
+        };
+        let host = Resources {
+            cores: 8,
+            memory_bytes: 1 << 30,
+        };
+        let plan = plan::plan(&request, &host, &Q35::LIMITS).expect("fits");
+        let all = RamRange {
+            gpa: 0,
+            len_bytes: RAM_BYTES,
+            place: Place::Ram(0),
+        };
+        let memory = Memory {
+            ram: Ram::new([all]).expect("RAM"),
+            file: file(RAM_BYTES),
+            pool: file(MIB),
+        };
+        for partition in [(64 * MIB, 4 * MIB), (RAM_BYTES - MIB, 2 * MIB)] {
+            let (sender, partitions) = channel();
+            sender.send(partition).expect("room");
+            drop(sender);
+            // By a thread of its own, whose priority it lowers.
+            let ended = thread::scope(|scope| {
+                let (memory, plan) = (&memory, &plan);
+                let populating = scope.spawn(move || populate(memory, plan, &partitions));
+                populating.join().expect("no panic")
+            });
+            let error = ended.expect_err("it is refused");
+            assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+        }
+        let comm = Comm::map(&memory, &plan).expect("maps");
+        assert_eq!(comm.header().populated_bytes.load(), 0);
+    }
+}

@@ -192,4 +192,22 @@ mod tests {
         );
         assert!(!descriptors.real_time_waits());
     }
+
+    /// Signals that are left to the rank's own descriptors stay in Linux.
+    #[test]
+    fn what_is_received_may_change() {
+        let both = [libc::SIGUSR1, libc::SIGRTMIN() + 4];
+        let set = both.iter().fold(0, |set, signo| set | signals::set(*signo));
+        signals::mask(signals::How::Block, set);
+        let descriptors = Signalfds::new(set).unwrap();
+        descriptors.receive(0);
+        let tid = rustix::thread::gettid().as_raw_pid() as u32;
+        for signo in both {
+            signals::send_to_thread(std::process::id(), tid, signo);
+        }
+        assert!(descriptors.read(true).is_none());
+        descriptors.receive(set);
+        let received = both.map(|_| descriptors.read(true).unwrap().signo as i32);
+        assert_eq!(received, both);
+    }
 }

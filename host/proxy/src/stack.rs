@@ -48,3 +48,39 @@ fn new() -> rustix::io::Result<*mut u8> {
         Ok(base.cast::<u8>().add(GUARD_BYTES + BYTES))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Sender, channel};
+    use std::thread;
+
+    use super::*;
+
+    /// Sends the address of something on its stack.
+    fn send_place(to: &Sender<usize>) {
+        let here = 0u8;
+        to.send((&raw const here).addr()).unwrap();
+    }
+
+    extern "C" fn live(to: Box<Sender<usize>>) -> ! {
+        send_place(&to);
+        loop {
+            thread::park();
+        }
+    }
+
+    /// Some calls need more stack than a program's limit leaves; which, depends on how this was compiled.
+    #[test]
+    fn a_thread_leaves_the_stack_that_it_came_with() {
+        const CAME_WITH_BYTES: usize = 128 << 10;
+        let (sender, places) = channel();
+        let begin = move || {
+            send_place(&sender);
+            on_own(Box::new(sender), live)
+        };
+        let thread = thread::Builder::new().stack_size(CAME_WITH_BYTES);
+        thread.spawn::<_, ()>(begin).unwrap();
+        let [before, after] = [places.recv().unwrap(), places.recv().unwrap()];
+        assert!(before.abs_diff(after) > CAME_WITH_BYTES / 2);
+    }
+}

@@ -74,6 +74,25 @@ fn a_rank_that_answers_by_stopping_its_group_ends() {
     assert_eq!(finish(child).status, 7);
 }
 
+/// A signal that came when a rank had printed, and yod did not know yet that the node was up, ended the job as if no rank ran.
+#[test]
+fn a_rank_takes_a_signal_before_its_yod_knows_of_the_node() {
+    let Some((program, mut yod)) = program("early") else {
+        return;
+    };
+    let child = spawn(&program, yod.process_group(0), "tw");
+    let pid = child.id() as i32;
+    wait_for("a proxy", || {
+        let job = descendants(pid);
+        job.iter().find(|it| it.name == "program").map(|_| ())
+    });
+    signal(pid, Signal::STOP);
+    wait_for("a running rank", || runs(&program).then_some(()));
+    signal(pid, Signal::TERM);
+    signal(pid, Signal::CONT);
+    assert_eq!(finish(child).status, 7);
+}
+
 /// yod continued the ranks that it had seen stopped, before it looked which are.
 #[test]
 fn a_stopped_group_is_continued_with_its_yod() {

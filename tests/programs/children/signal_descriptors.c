@@ -143,6 +143,8 @@ static void beside_threads(void)
     need(pthread_create(&thread, NULL, blocks_later, &set) == 0, "pthread_create");
     AWAIT(go_on == 1);
     struct pollfd one = {from_fd, POLLIN, 0};
+    sigset_t second = of(SIGUSR2, SIGUSR2);
+    need(sigprocmask(SIG_UNBLOCK, &second, NULL) == 0 && sigprocmask(SIG_BLOCK, &second, NULL) == 0, "a mask that opens and closes");
     kill(getpid(), SIGUSR1);
     AWAIT(caught == SIGUSR1);
     check(poll(&one, 1, 0) == 0, "what a thread lets in, it takes");

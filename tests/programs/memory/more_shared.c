@@ -68,6 +68,14 @@ static void other_pages(void)
     check_fails(remap_file_pages(p, P, PROT_READ, 0, 0), EINVAL, "access is not changed");
     check_fails(remap_file_pages(p, 0, 0, 0, 0), EINVAL, "nothing");
     check_fails(remap_file_pages(p, P, 0, -1, 0), EINVAL, "no page has such a number");
+    need(mprotect(p + P, P, PROT_READ) == 0, "mprotect");
+    check_fails(remap_file_pages(p, 2 * P, 0, 4, 0), EINVAL, "pages of which some may be written to");
+    int other = numbered("others", 8);
+    need(mmap(p + P, P, RW, MAP_SHARED | MAP_FIXED, other, 0) == p + P, "another file");
+    check_fails(remap_file_pages(p, 2 * P, 0, 4, 0), EINVAL, "pages of two files");
+    need(munmap(p + P, P) == 0, "munmap");
+    check_fails(remap_file_pages(p, 4 * P, 0, 4, 0), EINVAL, "with a hole");
+    check(p[0] == 0 && p[2 * P] == 3 && p[3 * P] == 3, "all is as it was");
     char *mine = mmap(NULL, P, RW, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     check_fails(remap_file_pages(mine, P, 0, 0, 0), EINVAL, "memory of its own");
 }

@@ -25,6 +25,7 @@ use crate::pages;
 use crate::plan::{Plan, Request, plan};
 use crate::ready;
 use crate::resources::Resources;
+use crate::stat::field;
 
 const MIB: u64 = 1 << 20;
 /// What takes longer hangs.
@@ -303,6 +304,14 @@ fn a_node_is_made_of_what_the_machine_has() {
     });
 }
 
+/// Of a thread of this process with such a name (proc(5)).
+fn niceness(name: &str) -> Option<i32> {
+    let threads = std::fs::read_dir("/proc/self/task").expect("/proc");
+    let stats = threads.filter_map(|it| std::fs::read_to_string(it.ok()?.path().join("stat")).ok());
+    let mut named = stats.filter(|stat| stat.contains(&format!("({name})")));
+    named.find_map(|stat| field(&stat, 19))
+}
+
 /// A first touch was a fault of the host's for each page. What is populated is what ranks are given, and nothing before they are.
 #[test]
 fn what_ranks_are_given_has_memory_before_it_is_touched() {
@@ -327,23 +336,30 @@ fn what_ranks_are_given_has_memory_before_it_is_touched() {
         assert_eq!(node.comm.header().populated_bytes.load(), 0);
         let before = pages::resident_bytes(&node.memory.file).expect("known");
         let first = &pieces()[0];
+        let due = Instant::now() + LIMIT;
         for rank in 0..2 {
             let [base, bytes] = &node.comm.rank(rank).node.partition;
             base.put(first.gpa + rank as u64 * 2 * MIB);
             bytes.put(2 * MIB);
+            changed();
+            while node.comm.header().populated_bytes.load() < (rank as u64 + 1) * 2 * MIB {
+                assert!(Instant::now() < due, "it is not done");
+                std::thread::yield_now();
+            }
         }
-        changed();
-        let due = Instant::now() + LIMIT;
-        while node.comm.header().populated_bytes.load() < 4 * MIB {
-            assert!(Instant::now() < due, "it is not done");
-            std::thread::yield_now();
-        }
+        assert_eq!(niceness("populate"), Some(19));
         let after = pages::resident_bytes(&node.memory.file).expect("known");
         // The records of the ranks are memory, too.
         let more = after - before;
         assert!((4 * MIB..5 * MIB).contains(&more), "{before}, {after}");
-        drop((keeper, node));
+        drop(keeper);
         assert!(keeper_thread.join().expect("no panic").is_ok());
+        while niceness("populate").is_some() {
+            assert!(Instant::now() < due, "it goes on");
+            std::thread::yield_now();
+        }
+        let all = node.comm.header().populated_bytes.load();
+        assert_eq!(all, 4 * MIB, "each once");
     });
 }
 

@@ -229,3 +229,23 @@ pub fn settle(rank: &Rank) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_is_as_wait_has_it() {
+        for (code, status, wanted) in [
+            (libc::CLD_EXITED, 7, Some(7 << 8)),
+            (libc::CLD_KILLED, libc::SIGTERM, Some(15)),
+            (libc::CLD_DUMPED, libc::SIGABRT, Some(6 | 0x80)),
+            (libc::CLD_STOPPED, libc::SIGSTOP, None),
+        ] {
+            let mut seen = Status::default();
+            seen.info[1] = code as u64;
+            seen.info[3] = status as u64;
+            assert_eq!(seen.ended(), wanted, "{code}");
+        }
+    }
+}

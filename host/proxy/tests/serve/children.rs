@@ -1,6 +1,7 @@
 //! Children of the rank: made as the node's record says, with nothing of the proxy, out of reach of what keeps nodes.
 
 pub mod limits;
+pub mod vfork;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,7 +9,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 
-use abi::control::{FORK_OVER, HostOp};
+use abi::control::HostOp;
 use abi::map::USER_TOP;
 use wire::child::how;
 use wire::region_log::{Change, prot};
@@ -27,11 +28,6 @@ pub const CASES: &[Case] = &[
     ),
     ("reach_no_other_process", reach_no_other_process),
     ("get_no_rights", get_no_rights),
-    ("of_vfork_give_back_the_stack", of_vfork_give_back_the_stack),
-    (
-        "of_vfork_use_the_memory_of_the_rank",
-        of_vfork_use_the_memory_of_the_rank,
-    ),
 ];
 
 /// A user without rights (nobody).
@@ -336,59 +332,4 @@ fn get_no_rights() {
     let script = format!("{} -u >{}", id.display(), report.display());
     assert_eq!(shell(&mut node, &script), 0);
     assert_eq!(fs::read_to_string(&report).unwrap(), format!("{USER}\n"));
-}
-
-/// Starts a child and waits until it has called exec or ended.
-fn vfork(node: &mut Node) -> i64 {
-    let answer = fork(node) as u64;
-    let pid = answer & !FORK_OVER;
-    if answer == pid {
-        assert_eq!(node.host_op(HostOp::AwaitExec, &[pid]), 0);
-    }
-    pid as i64
-}
-
-fn of_vfork_give_back_the_stack() {
-    let mut node = node();
-    node.put_words(STACK + 0x10, &[1]);
-    // mov dword ptr [rsp + 16], 77; mov edi, 5; mov eax, SYS_exit_group; syscall
-    let code = [
-        0xc7, 0x44, 0x24, 16, 77, 0, 0, 0, 0xbf, 5, 0, 0, 0, 0xb8, 231, 0, 0, 0, 0x0f, 0x05,
-    ];
-    describe(&node, &code, [0; 4]);
-    node.area().child.how.put(how::VFORK);
-    node.area().child.stack_at.put(STACK);
-    let pid = vfork(&mut node);
-    assert_eq!(node.get_i32(STACK + 0x10), 77);
-    assert_eq!(wait(&mut node, pid), 5 << 8);
-    assert_eq!(node.host_op(HostOp::AwaitExec, &[pid as u64]), ECHILD);
-}
-
-/// What a rank has touched was copied for every vfork, gigabytes for one command of a shell.
-fn of_vfork_use_the_memory_of_the_rank() {
-    let mut node = node();
-    let word = DATA.0 + 0x100;
-    node.put_words(word, &[7]);
-    // 1: mov eax, [rdi]; cmp eax, 9; pause; jne 1b; add dword ptr [rdi], 1; mov edi, eax; mov eax, SYS_exit_group; syscall
-    let code = [
-        0x8b, 0x07, 0x83, 0xf8, 9, 0xf3, 0x90, 0x75, 0xf7, 0x83, 0x07, 1, 0x89, 0xc7, 0xb8, 231, 0,
-        0, 0, 0x0f, 0x05,
-    ];
-    describe(&node, &code, [0, word, 0, 0]);
-    node.area().child.how.put(how::VFORK);
-    node.area().child.stack_at.put(STACK);
-    let pid = fork(&mut node);
-    assert!(pid > 0, "{pid}");
-    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
-    let start = format!("{:x}-", DATA.0);
-    let data = maps
-        .lines()
-        .find(|line| line.trim_start_matches('0').starts_with(&start));
-    let data = data.unwrap_or_else(|| panic!("{maps}"));
-    assert!(data.contains(" rw-p ") && data.contains("memfd:"), "{data}");
-    node.put_words(word, &[9]);
-    assert_eq!(node.host_op(HostOp::AwaitExec, &[pid as u64]), 0);
-    assert_eq!(wait(&mut node, pid), 9 << 8);
-    // What it stores besides the stack stays in the child: its mapping would grow over what is not the rank's.
-    assert_eq!(node.get_i32(word), 9);
 }

@@ -43,6 +43,7 @@ fn main() {
         ("cancel", cancel::CASES),
         ("children", children::CASES),
         ("children", children::limits::CASES),
+        ("children", children::vfork::CASES),
         ("descriptors", descriptors::CASES),
         ("files", files::CASES),
         ("guess", guess::CASES),

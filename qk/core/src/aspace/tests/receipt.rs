@@ -167,6 +167,18 @@ fn a_file_that_grows_keeps_its_lease() {
     a.check();
 }
 
+/// Zeros would be mapped where an object goes on: only who has it maps more of it.
+#[test]
+fn an_object_does_not_grow_by_itself() {
+    let mut a = with_file(8);
+    for to in [None, Some(B + M2)] {
+        assert_eq!(a.mremap(B, 8, 9, to), Err(Errno::ENOMEM));
+        assert!(a.write(B + 7 * P, 3) && a.regions().is_vacant(VaRange::new(B + 8 * P, P)));
+        assert!(a.regions().is_vacant(VaRange::new(B + M2, 9 * P)));
+        a.check();
+    }
+}
+
 #[test]
 #[should_panic(expected = "was not handed over")]
 #[cfg(debug_assertions)]
