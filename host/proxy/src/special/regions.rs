@@ -130,29 +130,32 @@ impl Line<'_> {
     fn text(&self) -> Vec<u8> {
         let (start, end) = (self.start, self.end);
         let [read, write, exec] = self.shown(['r', 'w', 'x']);
-        let (place, name) = match self.file {
+        let place = match self.file {
             Some((file, offset)) => {
                 let ((major, minor), inode) = (file.device, file.inode);
-                let place = format!("{offset:08x} {major:02x}:{minor:02x} {inode}");
-                (place, file.path.as_bytes())
+                format!("{offset:08x} {major:02x}:{minor:02x} {inode}")
             }
-            None => {
-                let name: &[u8] = match start {
-                    _ if self.heap => b"[heap]",
-                    _ if self.stack => b"[stack]",
-                    VDSO_AREA => b"[vvar]",
-                    VDSO => b"[vdso]",
-                    _ => b"",
-                };
-                ("00000000 00:00 0".into(), name)
-            }
+            None => "00000000 00:00 0".into(),
         };
+        let name = self.name();
         let whose = if self.shared { 's' } else { 'p' };
         let mut line = format!("{start:08x}-{end:08x} {read}{write}{exec}{whose} {place} ");
         if !name.is_empty() {
             line = format!("{line:<73}");
         }
         [line.as_bytes(), name, b"\n"].concat()
+    }
+
+    /// What it is called; empty without a name.
+    pub fn name(&self) -> &[u8] {
+        match self.file {
+            Some((file, _)) => file.path.as_bytes(),
+            None if self.heap => b"[heap]",
+            None if self.stack => b"[stack]",
+            None if self.start == VDSO_AREA => b"[vvar]",
+            None if self.start == VDSO => b"[vdso]",
+            None => b"",
+        }
     }
 
     /// A letter or none for reading, writing, executing.
