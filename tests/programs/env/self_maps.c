@@ -37,14 +37,49 @@ static int line_of(const void *address, struct line *line)
     return 0;
 }
 
+// Linux names the file that is behind shared memory: NULL is any name.
 static int shows(const void *address, const char *access, const char *name)
 {
     struct line line;
     int found = line_of(address, &line);
-    int ok = found && strcmp(line.access, access) == 0 && strcmp(line.name, name) == 0;
+    int ok = found && strcmp(line.access, access) == 0 && (name == NULL || strcmp(line.name, name) == 0);
     if (!ok)
         printf("     %d: %s '%s'\n", found, line.access, line.name);
     return ok;
+}
+
+static char *reserve(int flags)
+{
+    char *pages = mmap(NULL, 8 * PAGE_BYTES, PROT_NONE, flags | MAP_ANONYMOUS, -1, 0);
+    need(pages != MAP_FAILED, "reserve addresses");
+    return pages;
+}
+
+static void reservations(void)
+{
+    struct line line;
+    char *pages = reserve(MAP_PRIVATE), *shared = reserve(MAP_SHARED);
+    check(shows(pages, "---p", "") && shows(shared, "---s", NULL), "reserved addresses have lines");
+    mprotect(pages + PAGE_BYTES, PAGE_BYTES, PROT_READ | PROT_WRITE);
+    check(shows(pages, "---p", "") && shows(pages + PAGE_BYTES, "rw-p", "") && shows(pages + 2 * PAGE_BYTES, "---p", ""),
+          "what gets an access there has its own");
+    mprotect(pages + PAGE_BYTES, PAGE_BYTES, PROT_NONE);
+    check(shows(pages + PAGE_BYTES, "---p", "") && line_of(pages, &line) && line.end >= (uintptr_t)pages + 8 * PAGE_BYTES,
+          "until it loses it");
+    mprotect(pages + PAGE_BYTES, PAGE_BYTES, PROT_WRITE);
+    check(shows(pages + PAGE_BYTES, "-w-p", ""), "memory that is only written");
+    munmap(pages + 3 * PAGE_BYTES, PAGE_BYTES);
+    check(!line_of(pages + 3 * PAGE_BYTES, &line) && shows(pages + 4 * PAGE_BYTES, "---p", ""), "a hole has none");
+    need(mmap(shared, PAGE_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == shared, "reserve again");
+    need(mmap(shared + PAGE_BYTES, PAGE_BYTES, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED, "map");
+    check(shows(shared, "---p", "") && shows(shared + PAGE_BYTES, "r--p", "") && shows(shared + 2 * PAGE_BYTES, "---s", NULL),
+          "what is mapped over it");
+    need(mmap(shared, PAGE_BYTES, PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == shared, "share");
+    check(shows(shared, "-w-s", NULL), "also that is only written");
+    char *moved = mremap(pages + 4 * PAGE_BYTES, PAGE_BYTES, 2 * PAGE_BYTES, MREMAP_MAYMOVE | MREMAP_FIXED, shared + 4 * PAGE_BYTES);
+    check(moved == shared + 4 * PAGE_BYTES && shows(moved, "---p", "") && shows(moved + PAGE_BYTES, "---p", "") &&
+              shows(moved + 2 * PAGE_BYTES, "---s", NULL) && !line_of(pages + 4 * PAGE_BYTES, &line),
+          "it moves");
 }
 
 // struct procmap_query of linux/fs.h: newer than the headers.
@@ -128,8 +163,12 @@ int main(void)
     check(shows(pages + 3 * PAGE_BYTES, "rw-p", "") && shows(pages + 5 * PAGE_BYTES, "rw-p", ""), "but not its neighbours");
     mprotect(pages + 4 * PAGE_BYTES, PAGE_BYTES, PROT_READ);
     check(shows(pages + 4 * PAGE_BYTES, "r--p", ""), "and not any more");
+    // Once what is mapped without access had no lines.
+    mprotect(pages + 4 * PAGE_BYTES, 2 * PAGE_BYTES, PROT_NONE);
+    check(shows(pages + 5 * PAGE_BYTES, "---p", "") && shows(pages + 6 * PAGE_BYTES, "rw-p", ""), "nor to be read");
     munmap(pages, 8 * PAGE_BYTES);
-    check(!line_of(pages, &line), "unmapped memory has no line");
+    check(!line_of(pages, &line) && !line_of(pages + 4 * PAGE_BYTES, &line), "unmapped memory has no line");
+    reservations();
     FILE *self = fopen(program, "r");
     need(self != NULL, "open the program");
     char *view = mmap(NULL, 2 * PAGE_BYTES, PROT_READ, MAP_PRIVATE, fileno(self), PAGE_BYTES);
