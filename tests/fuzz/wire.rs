@@ -115,7 +115,10 @@ fn region_log_of_noise(random: &mut Random) -> Result<()> {
                 addr, len_bytes, ..
             }
             | Change::Unmap { addr, len_bytes }
-            | Change::Forget { addr, len_bytes } => (addr, len_bytes),
+            | Change::Forget { addr, len_bytes }
+            | Change::Reserve {
+                addr, len_bytes, ..
+            } => (addr, len_bytes),
         };
         let end = addr.checked_add(len_bytes);
         let inside = addr >= USER_BASE && end.is_some_and(|end| end <= USER_TOP && len_bytes > 0);

@@ -71,6 +71,15 @@ pub enum Change {
         /// Length.
         len_bytes: u64,
     },
+    /// It is mapped without access: nothing is shown there.
+    Reserve {
+        /// First byte.
+        addr: u64,
+        /// Length.
+        len_bytes: u64,
+        /// Whether it is MAP_SHARED.
+        shared: bool,
+    },
     /// Something else comes to be there, by records that follow. Until then it shows what it did, but that is no file's any more.
     Forget {
         /// First byte.
@@ -87,6 +96,8 @@ pub struct BadRecord;
 const KIND_MAP: u64 = 1;
 const KIND_UNMAP: u64 = 2;
 const KIND_FORGET: u64 = 3;
+const KIND_RESERVE: u64 = 4;
+const KIND_RESERVE_SHARED: u64 = 5;
 const PROT_SHIFT: u32 = 4;
 /// Bits below the address that mean something.
 const LOW_BITS: u64 = (prot::ALL as u64) << PROT_SHIFT | 0xf;
@@ -107,6 +118,18 @@ impl Change {
             ),
             Change::Unmap { addr, len_bytes } => (addr, len_bytes, 0, KIND_UNMAP),
             Change::Forget { addr, len_bytes } => (addr, len_bytes, 0, KIND_FORGET),
+            Change::Reserve {
+                addr,
+                len_bytes,
+                shared,
+            } => {
+                let kind = if shared {
+                    KIND_RESERVE_SHARED
+                } else {
+                    KIND_RESERVE
+                };
+                (addr, len_bytes, 0, kind)
+            }
         };
         record.addr.put(addr | low);
         record.len_bytes.put(len_bytes);
@@ -138,6 +161,11 @@ impl Change {
             }),
             KIND_UNMAP => Ok(Change::Unmap { addr, len_bytes }),
             KIND_FORGET => Ok(Change::Forget { addr, len_bytes }),
+            kind @ (KIND_RESERVE | KIND_RESERVE_SHARED) => Ok(Change::Reserve {
+                addr,
+                len_bytes,
+                shared: kind == KIND_RESERVE_SHARED,
+            }),
             _ => Err(BadRecord),
         }
     }

@@ -113,7 +113,9 @@ proptest! {
         for change in changes {
             let (addr, len_bytes, gpa) = match change {
                 Change::Map { addr, len_bytes, gpa, .. } => (addr, len_bytes, gpa),
-                Change::Unmap { addr, len_bytes } | Change::Forget { addr, len_bytes } => (addr, len_bytes, 0),
+                Change::Unmap { addr, len_bytes } | Change::Forget { addr, len_bytes } | Change::Reserve { addr, len_bytes, .. } => {
+                    (addr, len_bytes, 0)
+                }
             };
             prop_assert!([addr, len_bytes, gpa].iter().all(|n| n % PAGE == 0) && len_bytes > 0);
             prop_assert!((USER_BASE..=USER_TOP).contains(&addr) && len_bytes <= USER_TOP - addr);

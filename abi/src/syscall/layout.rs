@@ -34,6 +34,16 @@ pub const FLAGS: usize = 6;
 /// Index of the word behind the header in a struct mmsghdr.
 pub const MESSAGE_LEN: usize = 7;
 
+/// struct procmap_query in words (uapi/linux/fs.h): size; query_flags, query_addr; vma_start, vma_end, vma_flags, vma_page_size,
+/// vma_offset, inode, dev_major and dev_minor (unsigned ints), vma_name_size and build_id_size (the same); vma_name_addr, build_id_addr.
+pub type MapQuery = [u64; 13];
+/// Most bytes of one that a later Linux knows (fs/proc/task_mmu.c: a page), and those up to query_addr, which there must be.
+pub const MAP_QUERY_BYTES: core::ops::RangeInclusive<u64> = 24..=4096;
+/// Indices of a [`MapQuery`]'s words: vma_name_size in the lower half.
+pub const MAP_NAME_LEN: usize = 10;
+/// See [`MAP_NAME_LEN`].
+pub const MAP_NAME: usize = 11;
+
 /// Bytes of a list of interfaces, of a struct ifconf's first word: an int, and no list when negative (uapi/linux/if.h).
 #[must_use]
 pub const fn interfaces_bytes(word: u64) -> u64 {

@@ -14,8 +14,9 @@ mod tests;
 use core::ops::ControlFlow;
 
 use super::layout::{
-    CONTROL, CONTROL_LEN, COUNT, HEADER_BYTES, Header, MAX_RW_BYTES, MAX_VECTORS, MESSAGE_BYTES,
-    NAME, NAME_LEN, STRING_BYTES, VECTOR_BYTES, VECTORS, interfaces_bytes,
+    CONTROL, CONTROL_LEN, COUNT, HEADER_BYTES, Header, MAP_NAME, MAP_NAME_LEN, MAP_QUERY_BYTES,
+    MAX_RW_BYTES, MAX_VECTORS, MESSAGE_BYTES, MapQuery, NAME, NAME_LEN, STRING_BYTES, VECTOR_BYTES,
+    VECTORS, interfaces_bytes,
 };
 use super::{Arg, Call, Dir, Len, request};
 
@@ -65,6 +66,8 @@ pub enum Operand {
     Interfaces,
     /// struct ifreq that points to an ethtool structure.
     Ethtool,
+    /// struct procmap_query: a question about a mapping, and where its name goes.
+    MapQuery,
 }
 
 /// How long flat memory is.
@@ -286,7 +289,22 @@ impl<R: Reader, V: FnMut(Piece) -> Flow> Walk<'_, R, V> {
                     self.show(Kind::Buffer, Dir::InOut, data, ETHTOOL_BYTES)?;
                 }
             }
+            Operand::MapQuery => self.map_query(at)?,
             _ => {}
+        }
+        Flow::Continue(())
+    }
+
+    /// A structure that says how long it is, and a buffer for the mapping's name (uapi/linux/fs.h).
+    fn map_query(&mut self, at: u64) -> Flow {
+        let (least, most) = MAP_QUERY_BYTES.into_inner();
+        let len_bytes = self.memory.int(at).map_or(0, u64::from);
+        let len_bytes = len_bytes.clamp(least, most);
+        self.show(Kind::Structure, Dir::InOut, at, len_bytes)?;
+        let words: Option<MapQuery> = self.memory.words(at);
+        if let Some(words) = words {
+            let room_bytes = u64::from(words[MAP_NAME_LEN] as u32).min(STRING_BYTES);
+            self.show(Kind::Buffer, Dir::Out, words[MAP_NAME], room_bytes)?;
         }
         Flow::Continue(())
     }

@@ -35,6 +35,7 @@ mod posted;
 pub mod program;
 mod rank;
 mod regions;
+mod reservations;
 mod sandbox;
 mod shared;
 mod signalfds;

@@ -32,6 +32,7 @@ use wire::region_log::{Change, prot};
 use crate::errno::linux;
 use crate::files::Files;
 use crate::regions::{Region, Regions};
+use crate::reservations::{Reservation, Reservations};
 
 pub use copy::{RankMemory, copy_bytes, move_all};
 use held::Found;
@@ -106,6 +107,7 @@ impl RamFiles {
 pub struct Memory {
     ram: Arc<RamFiles>,
     regions: Regions,
+    reservations: Reservations,
     /// What RAM and pool were found to hold.
     found: [RefCell<Found>; 2],
     /// Which files' bytes lie where.
@@ -123,6 +125,7 @@ impl Memory {
         Ok(Memory {
             ram,
             regions: Regions::default(),
+            reservations: Reservations::default(),
             found: Default::default(),
             files: Files::default(),
         })
@@ -153,6 +156,7 @@ impl Memory {
                     len_bytes,
                     errno,
                 })?;
+                self.reservations.remove(addr, addr + len_bytes);
                 self.regions.map(Region {
                     start: addr,
                     end: addr + len_bytes,
@@ -164,16 +168,35 @@ impl Memory {
                 });
             }
             Change::Unmap { addr, len_bytes } => {
-                no_access(addr, len_bytes, MapFlags::FIXED).map_err(|errno| BadChange::Linux {
-                    addr,
-                    len_bytes,
-                    errno,
-                })?;
-                self.regions.unmap(addr, addr + len_bytes);
+                self.hide(addr, len_bytes)?;
                 self.files.remove(addr, addr + len_bytes);
+            }
+            Change::Reserve {
+                addr,
+                len_bytes,
+                shared,
+            } => {
+                self.hide(addr, len_bytes)?;
+                self.reservations.add(Reservation {
+                    start: addr,
+                    end: addr + len_bytes,
+                    shared,
+                });
             }
             Change::Forget { addr, len_bytes } => self.files.remove(addr, addr + len_bytes),
         }
+        Ok(())
+    }
+
+    /// Shows nothing there any more.
+    fn hide(&mut self, addr: u64, len_bytes: u64) -> Result<(), BadChange> {
+        no_access(addr, len_bytes, MapFlags::FIXED).map_err(|errno| BadChange::Linux {
+            addr,
+            len_bytes,
+            errno,
+        })?;
+        self.regions.unmap(addr, addr + len_bytes);
+        self.reservations.remove(addr, addr + len_bytes);
         Ok(())
     }
 
@@ -225,6 +248,11 @@ impl Memory {
     /// What is mapped.
     pub fn regions(&self) -> &Regions {
         &self.regions
+    }
+
+    /// What is mapped without access.
+    pub fn reservations(&self) -> &Reservations {
+        &self.reservations
     }
 
     /// The files behind it.

@@ -15,6 +15,7 @@ pub(crate) mod marks;
 pub mod open;
 mod path;
 mod place;
+mod query;
 pub mod regions;
 mod sizes;
 mod sys;
@@ -67,6 +68,9 @@ fn examine(rank: &Rank, call: &Call, args: &[u64; 6], scratch: &Scratch) -> Spec
     }
     if let Some(errno) = text::denied(rank, call, args) {
         return Special::Answer(errno.ret());
+    }
+    if query::is_one(call, args) {
+        return Special::Answer(query::answer(rank, args));
     }
     text::refresh(rank, call, args);
     let Some(at) = call.args.iter().position(|arg| *arg == Arg::Path) else {

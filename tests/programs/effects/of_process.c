@@ -1,9 +1,6 @@
 // What the local calls about the process, its ids, cores and memory nodes do.
-//
-// Regression: affinity to a core that the rank did not run on, names, flags
-// that were told back differently, policies of addresses that are not there
-// were all accepted; ids that stay as they are and questions about other
-// processes were refused.
+// Regression: affinity to a core that the rank did not run on, names, flags that were told back differently, policies of
+// addresses that are not there were all accepted; ids that stay as they are and questions about other processes were refused.
 #include "../common/effects.h"
 #include <fcntl.h>
 #include <grp.h>
@@ -216,6 +213,12 @@ static void classes(void)
     check(sched_get_priority_max(SCHED_FIFO) == 99 && sched_get_priority_max(SCHED_OTHER) == 0, "as by class");
     call("sched_get_priority_min");
     check(sched_get_priority_min(SCHED_FIFO) == 1 && sched_get_priority_min(SCHED_OTHER) == 0, "as by class");
+    call("sched_rr_get_interval");
+    struct timespec slice = {-1, -1};
+    check(sched_rr_get_interval(0, &slice) == 0 && slice.tv_sec == 0 && slice.tv_nsec >= 0, "less than a second");
+    check_fails(syscall(SYS_sched_rr_get_interval, 0, 8), EFAULT, "nowhere to put it");
+    check_fails(sched_rr_get_interval(0x3fffffff, &slice), ESRCH, "no process's");
+    check(sched_rr_get_interval(getppid(), &slice) == 0, "another process's");
 }
 
 static long bind(char *at, int count, int mode, unsigned long nodes)

@@ -47,6 +47,14 @@ static void by_id(void)
         }
     check(clock_getcpuclockid(getpid(), &clock) == 0 && clock_gettime(clock, &inside) == 0, "clock_getcpuclockid");
     check(clock_gettime(clock_of(0, VIRTUAL), &inside) == 0, "the time without the kernel's");
+    // Once the kernel knew no other process.
+    for (unsigned bits = 0; bits < FD; bits++)
+        check(clock_gettime(clock_of(getppid(), bits), &inside) == 0, "another process's time, %u", bits);
+    check(ns(inside) > 0 && clock_getres(clock_of(getppid(), SCHED), &inside) == 0 && ns(inside) == 1, "its resolution");
+    check(clock_getres(clock_of(getppid(), SCHED), NULL) == 0, "only looked for");
+    check_fails(clock_gettime(clock_of(getppid(), SCHED), (struct timespec *)8), EFAULT, "nowhere to put it");
+    check_fails(clock_gettime(clock_of(0xfffffff, SCHED), &inside), EINVAL, "a process that there is not");
+    check_fails(clock_getres(clock_of(0xfffffff, SCHED), &inside), EINVAL, "nor its resolution");
     check_fails(clock_gettime(clock_of(1, SCHED | OF_THREAD), &inside), EINVAL, "another process's thread");
     check_fails(clock_getres(clock_of(1, SCHED | OF_THREAD), &inside), EINVAL, "its resolution");
     check_fails(clock_gettime(clock_of(99, FD), &inside), EINVAL, "no descriptor");

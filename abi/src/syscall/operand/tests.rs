@@ -178,6 +178,13 @@ fn structures_with_a_pointer_lead_on() {
     assert_eq!(interfaces_bytes(1 << 32 | 80), 80);
     let expected = [structure(Dir::In, 40), buffer(Dir::InOut, 0x50, 1 << 20)];
     assert_eq!(all("ioctl", &[0, 0x8946, START], &memory), expected);
+    let mut query = [0; 13];
+    (query[0], query[10], query[11]) = (104, 7 << 32 | 9, 0x70);
+    let expected = [structure(Dir::InOut, 104), buffer(Dir::Out, 0x70, 9)];
+    assert_eq!(
+        all("ioctl", &[0, 0xc068_6611, START], &Words::new(&query)),
+        expected
+    );
     let mask = Piece::new(Kind::Structure, Dir::In, u64::from(u32::MAX), 8);
     let expected = [structure(Dir::In, 16), mask];
     assert_eq!(all("pselect6", &[0, 0, 0, 0, 0, START], &memory), expected);

@@ -58,7 +58,7 @@ pub(super) const ROWS: &[Call] = &[
     local(145, "sched_getscheduler", &[Int]).relayed(),
     local(146, "sched_get_priority_max", &[Int]),
     local(147, "sched_get_priority_min", &[Int]),
-    refuse(148, "sched_rr_get_interval", Errno::ENOSYS, NO_SCHED_CLASSES),
+    local(148, "sched_rr_get_interval", &[Int, Mem(Out, Bytes(TIMESPEC))]).relayed(),
     local(149, "mlock", &[Hex, Int]),
     local(150, "munlock", &[Hex, Int]),
     local(151, "mlockall", &[Hex]),

@@ -166,7 +166,8 @@ pub fn prepare(
                 args[i] = copy_string(strings, value, memory, scratch);
                 strings += 1;
             }
-            Operand::Flat(..) => args[i] = clamp(value),
+            // Questions about mappings the proxy answers itself.
+            Operand::Flat(..) | Operand::MapQuery => args[i] = clamp(value),
             Operand::Vectors(_, count) => args[i] = scratch.nested.iovec(value, count, memory),
             Operand::Message(dir) => {
                 let (copy, back) = scratch.nested.msghdr(value, dir, first_own_fd, memory);

@@ -1,6 +1,5 @@
-//! Texts about the rank's regions. All that is mapped is in memory and counts as written, and as the rank's alone but for
-//! whose a mapping is (MAP_SHARED). What is mapped
-//! without access is not shown: the proxy does not learn of it.
+//! Texts about the rank's regions. All that is mapped with access is in memory and counts as written, and as the rank's alone but for
+//! whose a mapping is (MAP_SHARED). Of what is mapped without access nothing is.
 
 use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
@@ -10,6 +9,7 @@ use abi::map::{PAGE, VDSO_AREA};
 use crate::files::{File, Files};
 use crate::memory::Memory;
 use crate::regions::Regions;
+use crate::reservations::Reservations;
 use crate::shared::RankWords;
 
 /// Where the vDSO begins: behind the clock page.
@@ -56,7 +56,9 @@ pub struct Lines<'a>(Vec<Line<'a>>);
 impl<'a> Lines<'a> {
     /// Those of `memory`.
     pub fn of(memory: &'a Memory, named: Named) -> Lines<'a> {
-        Lines::new(memory.regions(), &memory.files, named)
+        let mut lines = Lines::new(memory.regions(), &memory.files, named);
+        lines.add_reservations(memory.reservations(), &memory.files);
+        lines
     }
 
     /// In the order of their addresses.
@@ -98,6 +100,28 @@ impl<'a> Lines<'a> {
         }
         Lines(lines)
     }
+
+    /// Adds what is mapped without access, between the others.
+    fn add_reservations(&mut self, reservations: &Reservations, files: &'a Files) {
+        for reservation in reservations.iter() {
+            let mut start = reservation.start;
+            while start < reservation.end {
+                let (file, until) = files.at(start);
+                let end = until.min(reservation.end);
+                self.0.push(Line {
+                    start,
+                    end,
+                    access: [false; 3],
+                    shared: reservation.shared,
+                    heap: false,
+                    stack: false,
+                    file,
+                });
+                start = end;
+            }
+        }
+        self.0.sort_by_key(|line| line.start);
+    }
 }
 
 /// /proc/self/maps.
@@ -130,29 +154,36 @@ impl Line<'_> {
     fn text(&self) -> Vec<u8> {
         let (start, end) = (self.start, self.end);
         let [read, write, exec] = self.shown(['r', 'w', 'x']);
-        let (place, name) = match self.file {
+        let place = match self.file {
             Some((file, offset)) => {
                 let ((major, minor), inode) = (file.device, file.inode);
-                let place = format!("{offset:08x} {major:02x}:{minor:02x} {inode}");
-                (place, file.path.as_bytes())
+                format!("{offset:08x} {major:02x}:{minor:02x} {inode}")
             }
-            None => {
-                let name: &[u8] = match start {
-                    _ if self.heap => b"[heap]",
-                    _ if self.stack => b"[stack]",
-                    VDSO_AREA => b"[vvar]",
-                    VDSO => b"[vdso]",
-                    _ => b"",
-                };
-                ("00000000 00:00 0".into(), name)
-            }
+            None => "00000000 00:00 0".into(),
         };
+        let name = self.name();
         let whose = if self.shared { 's' } else { 'p' };
         let mut line = format!("{start:08x}-{end:08x} {read}{write}{exec}{whose} {place} ");
         if !name.is_empty() {
             line = format!("{line:<73}");
         }
         [line.as_bytes(), name, b"\n"].concat()
+    }
+
+    fn is_in_memory(&self) -> bool {
+        self.access.contains(&true)
+    }
+
+    /// What it is called; empty without a name.
+    pub fn name(&self) -> &[u8] {
+        match self.file {
+            Some((file, _)) => file.path.as_bytes(),
+            None if self.heap => b"[heap]",
+            None if self.stack => b"[stack]",
+            None if self.start == VDSO_AREA => b"[vvar]",
+            None if self.start == VDSO => b"[vdso]",
+            None => b"",
+        }
     }
 
     /// A letter or none for reading, writing, executing.
@@ -170,8 +201,11 @@ impl Line<'_> {
             None if self.stack => line.extend(b" stack"),
             None => {}
         }
-        let counts = format!(" anon={pages} dirty={pages} N0={pages} kernelpagesize_kB={kib}\n");
-        line.extend(counts.into_bytes());
+        if self.is_in_memory() {
+            let counts = format!(" anon={pages} dirty={pages} N0={pages} kernelpagesize_kB={kib}");
+            line.extend(counts.into_bytes());
+        }
+        line.push(b'\n');
         line
     }
 
@@ -185,7 +219,7 @@ impl Line<'_> {
         ] {
             amount(&mut text, name, bytes);
         }
-        text += &in_memory(bytes);
+        text += &in_memory(if self.is_in_memory() { bytes } else { 0 });
         let [read, write, exec] = self.access;
         let access = [read, write, exec, self.shared];
         let flags = ["rd ", "wr ", "ex ", "sh "].iter().zip(access);
@@ -234,6 +268,7 @@ mod tests {
 
     use super::*;
     use crate::regions::Region;
+    use crate::reservations::Reservation;
 
     fn named(heap_start: u64) -> Named {
         Named {
@@ -307,6 +342,35 @@ mod tests {
         assert_eq!(lines[0], "00400000-00401000 rwxp 00000000 00:00 0 ");
         assert!(lines[5].starts_with("7fffdfd000-7fffe00000 rw-p 00000000 00:00 0 "));
         assert!(lines[5].ends_with(" [stack]"));
+    }
+
+    /// Once there were no lines for what is mapped without access.
+    #[test]
+    fn reservations_have_lines() {
+        let (regions, mut files) = (regions(), Files::default());
+        let passwd = std::fs::File::open("/etc/passwd").expect("readable");
+        let number = files.number(passwd.as_fd()).expect("a number");
+        files.place(0x60_1000, 0x60_2000, number, 0);
+        let mut reservations = Reservations::default();
+        for (start, shared) in [(0x60_0000, false), (0x50_0000, true)] {
+            let end = start + 0x3000;
+            reservations.add(Reservation { start, end, shared });
+        }
+        let mut lines = Lines::new(&regions, &files, named(0));
+        lines.add_reservations(&reservations, &files);
+        let text = String::from_utf8(maps(&lines)).expect("ASCII");
+        let text: Vec<_> = text.lines().collect();
+        assert_eq!(text.len(), 6);
+        assert_eq!(text[1], "00500000-00503000 ---s 00000000 00:00 0 ");
+        assert_eq!(text[2], "00600000-00601000 ---p 00000000 00:00 0 ");
+        assert!(
+            text[3].starts_with("00601000-00602000 ---p 00000000 ")
+                && text[3].ends_with(" /etc/passwd")
+        );
+        let text = String::from_utf8(numa_maps(&lines)).expect("ASCII");
+        assert!(text.contains("\n00500000 default\n"), "{text}");
+        let text = String::from_utf8(smaps(&lines)).expect("ASCII");
+        assert_eq!(text.matches("Rss:                   0 kB\n").count(), 4);
     }
 
     #[test]

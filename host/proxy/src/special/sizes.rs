@@ -31,13 +31,14 @@ impl Sizes {
         let (mapped, mapped_peak) = {
             let memory = rank.memory();
             let regions = memory.regions();
-            (regions.mapped_bytes(), regions.peak_bytes())
+            let mapped = regions.mapped_bytes() + memory.reservations().bytes();
+            (mapped, regions.peak_bytes().max(mapped))
         };
         let used = node.used_bytes.load();
         let used_peak = node.peak_bytes.load().max(used);
         Sizes {
             partition: node.partition[1].load(),
-            // What is used but has no access, such as page tables, is not mapped here.
+            // What is used and no region's, such as page tables, is not mapped here.
             mapped: used.max(mapped),
             mapped_peak: used_peak.max(mapped_peak),
             used,

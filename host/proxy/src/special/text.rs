@@ -190,6 +190,11 @@ pub fn name(rank: &Rank, fd: u64) -> Option<String> {
     })
 }
 
+/// The file of the process or of the procfs that a text's name is of.
+pub fn file(name: &str) -> Option<File> {
+    File::of_path(name.strip_prefix(PROC)?).map(|(file, _)| file)
+}
+
 /// The name of the memfd that a descriptor is.
 fn linked(fd: u64) -> Option<String> {
     let link = readlink(format!("/proc/self/fd/{}", fd as u32), Vec::new()).ok()?;

@@ -1,6 +1,6 @@
 //! Carrying out what `mman` decided.
 
-use super::{Aspace, Machine, OutOfMemory, PartitionTables, Purpose, TextEnds, Unfinished};
+use super::{Aspace, Machine, OutOfMemory, PartitionTables, Purpose, TextEnds, Unfinished, bit};
 use crate::mman::{self, Advice, AdvicePlan, BrkPlan, MmapPlan, ProtectPlan};
 use crate::page::{PAGE_BYTES, PageSize};
 use crate::paging::{self, Extent, MapOptions};
@@ -32,12 +32,23 @@ impl<M: Machine> Aspace<M> {
     /// ENOMEM, with nothing changed.
     pub fn map_new(&mut self, region: Region) -> Result<(), Errno> {
         debug_assert_eq!(region.backing(), Backing::Own);
-        if region.is_backed() {
-            let max = self.max_page(&region);
-            self.back_new(region.range(), region.prot, max)?;
-            self.note_code(region.prot);
+        if !region.is_backed() {
+            return self.map_unbacked(region);
         }
+        let max = self.max_page(&region);
+        self.back_new(region.range(), region.prot, max)?;
+        self.note_access(region.prot);
         self.add_region(region)
+    }
+
+    #[cold]
+    #[inline(never)] // Out of the way of what has frames.
+    fn map_unbacked(&mut self, region: Region) -> Result<(), Errno> {
+        self.add_region(region)?;
+        if region.is_reservation() {
+            self.publish_reservations(region.range());
+        }
+        Ok(())
     }
 
     /// Maps a physical page that is not of the partition, for reading.
@@ -122,7 +133,7 @@ impl<M: Machine> Aspace<M> {
         self.mmap_top = Va(STACK_TOP);
         self.phase = 0;
         self.new_flags = RegionFlags::empty();
-        self.writable_code = false;
+        self.accesses = 0;
         self.text_ends = TextEnds::NONE;
         self.frames.restart_peak();
         Ok(())
@@ -163,11 +174,11 @@ impl<M: Machine> Aspace<M> {
                 self.flush_rights(range);
             }
             self.note_cut();
-            self.note_code(prot);
+            self.note_access(prot);
             if prot.contains(Prot::EXEC) {
                 self.renew_code(range);
             }
-            self.publish(range);
+            self.publish_access(range, prot);
         }
         plan.result
     }
@@ -315,8 +326,8 @@ impl<M: Machine> Aspace<M> {
         Ok(self.heap.1)
     }
 
-    /// Notes an access that lets the program write code.
-    pub(super) fn note_code(&mut self, prot: Prot) {
-        self.writable_code |= prot.contains(Prot::WRITE | Prot::EXEC);
+    /// Notes an access that a region gets.
+    pub(super) fn note_access(&mut self, prot: Prot) {
+        self.accesses |= bit(prot);
     }
 }

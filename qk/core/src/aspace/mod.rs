@@ -87,7 +87,6 @@ use pool::{PartitionTables, Pool, Purpose};
 pub use receipt::{Lender, Receipt, Unfinished};
 use stale::Stale;
 use text::TextEnds;
-use wire::region_log::Change;
 
 /// An address space. Addresses and lengths are multiples of 4 KiB inside slot 0.
 pub struct Aspace<M: Machine> {
@@ -108,8 +107,8 @@ pub struct Aspace<M: Machine> {
     phase: u64,
     /// What each new region has besides: LOCKED after mlockall(MCL_FUTURE).
     new_flags: RegionFlags,
-    /// Some page was both writable and executable.
-    writable_code: bool,
+    /// Which accesses regions ever had: bit n stands for the [`Prot`] of value n.
+    accesses: u8,
     /// Where text that ranks share may lie.
     text_ends: TextEnds,
     /// Bytes of regions that show objects.
@@ -177,7 +176,7 @@ impl<M: Machine> Aspace<M> {
             mmap_top: Va(STACK_TOP),
             phase: 0,
             new_flags: RegionFlags::empty(),
-            writable_code: false,
+            accesses: 0,
             text_ends: TextEnds::NONE,
             object_bytes: 0,
             runs: Vec::new(),
@@ -242,7 +241,9 @@ impl<M: Machine> Aspace<M> {
 
     /// Whether the program may write code, or ever could: then what others write into its memory may be code.
     pub fn has_writable_code(&self) -> bool {
-        self.writable_code
+        const WRITABLE: Prot = Prot::WRITE.union(Prot::EXEC);
+        const ALL: u8 = bit(WRITABLE) | bit(Prot::all());
+        self.accesses & ALL != 0
     }
 
     /// Physical address behind `va`, and how many bytes of its page follow.
@@ -341,7 +342,9 @@ impl<M: Machine> Aspace<M> {
 
     /// Logs what is at `range` for the proxy, but for holes.
     fn publish(&mut self, range: VaRange) {
-        if self.may_show_text(range) {
+        // Page tables do not say that a region is writable and not readable.
+        const WRITE_ONLY: u8 = bit(Prot::WRITE) | bit(Prot::WRITE.union(Prot::EXEC));
+        if self.may_show_text(range) || self.accesses & WRITE_ONLY != 0 {
             return self.publish_by_regions(range);
         }
         let machine = self.machine;
@@ -351,16 +354,6 @@ impl<M: Machine> Aspace<M> {
         });
     }
 
-    /// Logs for the proxy that nothing is at `range` any more.
-    fn publish_hole(&mut self, range: VaRange) {
-        let change = Change::Unmap {
-            addr: range.start.0,
-            len_bytes: range.len_bytes(),
-        };
-        record(self.machine, &change);
-        self.published(range);
-    }
-
     /// The largest page that a region is mapped with.
     fn max_page(&self, region: &Region) -> PageSize {
         match region.is_mapped_small() {
@@ -368,6 +361,11 @@ impl<M: Machine> Aspace<M> {
             false => self.machine.largest_page(),
         }
     }
+}
+
+/// Of an access in [`Aspace::accesses`].
+const fn bit(prot: Prot) -> u8 {
+    1 << prot.bits()
 }
 
 /// A change needs more memory than there is.

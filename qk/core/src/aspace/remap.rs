@@ -90,6 +90,9 @@ impl<M: Machine> Aspace<M> {
             self.check_tables_for_two(len_bytes)?;
         }
         let max = self.max_page(&region);
+        // Over something, all is logged at the end: what it grows by was before what comes in front of it, and is gone from the log
+        // where frames were so short that the proxy got to know of a hole.
+        let is_over = !self.replaced.is_empty();
         if let Some(more) = more.filter(|_| backs) {
             self.back_new(more, region.prot, max)?;
         }
@@ -104,10 +107,11 @@ impl<M: Machine> Aspace<M> {
             .move_range(from, to.until(to_end))
             .map_err(|_| Errno::ENOMEM)?;
         self.publish_hole(from);
-        // What it grows by was logged before what comes in front of it.
-        let is_over = !self.replaced.is_empty();
         let shown_to = if is_over { to_end } else { to + len_bytes };
         self.publish_over(to.until(shown_to));
+        if region.is_reservation() {
+            self.publish_reservations(to.until(to_end));
+        }
         if change.keep_old {
             self.map_new(region)?;
         }

@@ -6,7 +6,7 @@
 use super::{Aspace, Machine, Unfinished, record, shown};
 use crate::mman::MmapPlan;
 use crate::paging::{self, Extent, Stretch};
-use crate::regions::{Backing, Prot, Region};
+use crate::regions::{Backing, Prot, Region, RegionFlags};
 use abi::Errno;
 use abi::addr::VaRange;
 use wire::region_log::Change;
@@ -76,6 +76,45 @@ impl<M: Machine> Aspace<M> {
         });
         self.published(range);
         Ok(())
+    }
+
+    /// Logs for the proxy that nothing is at `range` any more.
+    pub(super) fn publish_hole(&mut self, range: VaRange) {
+        let change = Change::Unmap {
+            addr: range.start.0,
+            len_bytes: range.len_bytes(),
+        };
+        record(self.machine, &change);
+        self.published(range);
+    }
+
+    /// Logs for the proxy what is at `range`, all of it with this access.
+    #[inline(always)]
+    pub(super) fn publish_access(&mut self, range: VaRange, prot: Prot) {
+        match prot.is_empty() {
+            true => self.publish_reservations(range),
+            false => self.publish(range),
+        }
+    }
+
+    /// Logs for the proxy what is mapped in `range` without access.
+    #[inline(never)] // Out of the way of what has access.
+    pub(super) fn publish_reservations(&mut self, range: VaRange) {
+        let machine = self.machine;
+        // POINT: regions::list::next
+        for region in self
+            .regions
+            .iter_range(range)
+            .filter(Region::is_reservation)
+        {
+            let change = Change::Reserve {
+                addr: region.start.0,
+                len_bytes: region.len_bytes(),
+                shared: region.flags.contains(RegionFlags::SHARED),
+            };
+            record(machine, &change);
+        }
+        self.published(range);
     }
 
     /// Logs what is at `range` for the proxy, which may show there what was taken away.

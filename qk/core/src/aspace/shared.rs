@@ -43,8 +43,8 @@ impl<M: Machine> Aspace<M> {
             return Err(Errno::ENOMEM);
         }
         self.note_cut();
-        self.note_code(region.prot);
-        self.publish(range);
+        self.note_access(region.prot);
+        self.publish_access(range, region.prot);
         Ok(())
     }
 
@@ -86,7 +86,7 @@ impl<M: Machine> Aspace<M> {
     /// Enters and logs a region whose frames are mapped.
     pub(super) fn show_new(&mut self, region: Region) -> Result<(), Errno> {
         self.add_region(region)?;
-        self.note_code(region.prot);
+        self.note_access(region.prot);
         self.publish_over(region.range());
         Ok(())
     }

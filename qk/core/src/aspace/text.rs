@@ -236,7 +236,8 @@ impl<M: Machine> Aspace<M> {
         for region in regions.iter_range(range) {
             let kind = if region.is_text() { prot::TEXT } else { 0 };
             paging::extents(&tables, root, region.range(), |extent| {
-                record(machine, &shown_as(&extent, kind));
+                let prot = region.prot;
+                record(machine, &shown_as(&Extent { prot, ..extent }, kind));
             });
         }
     }

@@ -18,7 +18,9 @@ mod switch;
 mod task;
 
 pub use queues::{allow, interrupt, make_room, moving_work, start, unpark, unpark_pct};
-pub use slices::{begin as begin_slice, due as slice_due, is_over as is_slice_over, share};
+pub use slices::{
+    SLICE_NS, begin as begin_slice, due as slice_due, is_over as is_slice_over, share,
+};
 pub use switch::{ARRIVED, adopt, exit, idle, init, park, should_yield, yield_now};
 pub use task::{
     Hooks, Owner, Task, current, has_left_work, is_current, is_wanted, leave_work, pct, rearm,

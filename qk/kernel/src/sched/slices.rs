@@ -9,7 +9,7 @@ use super::task::{CURRENT, hooks, is_owned, is_wanted};
 use crate::{clock, one_shot};
 
 /// How long a task runs when others wait for its core.
-const SLICE_NS: u64 = 4_000_000;
+pub const SLICE_NS: u64 = 4_000_000;
 
 /// Of the task on each core (TSC).
 static SLICES: [Slice; MAX_CPUS] = [const { Slice::new() }; MAX_CPUS];

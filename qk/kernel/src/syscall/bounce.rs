@@ -3,7 +3,7 @@
 //!
 //! The owner's protections hold: all of a buffer must be readable, or writable, when the call begins. A pointer of which that
 //! is not so is left as it is; it leads nowhere for the proxy, and Linux finds out in its own order of looking at things.
-//! Not bounced are structures of ethtool, whose length is the device's affair: EFAULT.
+//! Not bounced are structures of ethtool, whose length is the device's affair, and questions about mappings: EFAULT.
 
 mod plan;
 

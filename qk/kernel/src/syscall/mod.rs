@@ -177,6 +177,7 @@ const LOCAL: &[(&str, Handler)] = local! {
     "sched_setparam" => schedule::sched_setparam,
     "sched_get_priority_max" => schedule::sched_get_priority,
     "sched_get_priority_min" => schedule::sched_get_priority,
+    "sched_rr_get_interval" => schedule::sched_rr_get_interval,
     "getcpu" => schedule::getcpu,
     "get_mempolicy" => policy::get_mempolicy,
     "set_mempolicy" => policy::set_mempolicy,

@@ -4,6 +4,7 @@ use abi::Errno;
 use qk_core::sched::CoreSet;
 
 use super::others::{not_permitted_on, ship_on, thread_of};
+use super::time::timespec;
 use super::{Call, SysResult};
 use crate::thread::Thread;
 use crate::user::{get_bytes, get_u32, put_u32_opt, put_words};
@@ -140,6 +141,15 @@ pub fn sched_get_priority(call: &mut Call<'_>) -> SysResult {
         SCHED_OTHER | SCHED_BATCH | SCHED_IDLE | SCHED_DEADLINE => Ok(0),
         _ => Err(Errno::EINVAL),
     }
+}
+
+/// How long a thread keeps a core that others wait for.
+pub fn sched_rr_get_interval(call: &mut Call<'_>) -> SysResult {
+    let [pid, to, ..] = call.args();
+    if concerned(call, pid)?.is_none() {
+        return ship_on(call);
+    }
+    put_words(to, &timespec(sched::SLICE_NS)).map(|()| 0)
 }
 
 pub fn getcpu(call: &mut Call<'_>) -> SysResult {

@@ -11,6 +11,10 @@ use crate::user::{NS_PER_S, get_words, put_words, put_words_opt, timespec_ns};
 use crate::{clock, sched, signal, timer};
 
 const US_PER_S: u64 = 1_000_000;
+/// Of the number of a clock of processor time, bits 0 and 1: those below are CPUCLOCK_PROF, _VIRT and _SCHED.
+const KINDS: u32 = 3;
+/// And it is a thread's.
+const OF_THREAD: u32 = 4;
 /// USER_HZ: what times(2) counts in.
 const CLOCK_TICK_NS: u64 = 10_000_000;
 
@@ -40,14 +44,11 @@ fn timeval(ns: u64) -> [u64; 2] {
 
 /// The processor time whose clock has a negative number: which time is in bits 0 and 1, whether it is a thread's in bit 2, and the
 /// rest is the complement of the process's or thread's id, 0 for the caller's own (include/linux/posix-timers.h). User and kernel
-/// time are not distinguished. Other processes' are not known here.
+/// time are not distinguished. Other processes' are not known here: [`is_of_another`].
 ///
 /// # Errors
 /// EINVAL: no such clock (Linux: pid_for_clock).
 pub fn cpu_clock(thread: &Thread, clock: u64) -> Result<CpuClock, Errno> {
-    /// Which time: these are CPUCLOCK_PROF, _VIRT and _SCHED.
-    const KINDS: u32 = 3;
-    const OF_THREAD: u32 = 4;
     let number = clock as u32;
     let id = u64::from((!number as i32 >> 3) as u32);
     if (number as i32) >= 0 || number & 3 >= KINDS {
@@ -64,9 +65,20 @@ pub fn cpu_clock(thread: &Thread, clock: u64) -> Result<CpuClock, Errno> {
     Ok(CpuClock::Thread(index))
 }
 
+/// Whether a clock may be another process's, of which Linux knows what it used.
+fn is_of_another(thread: &Thread, clock: u64) -> bool {
+    let number = clock as u32;
+    let is_process = (number as i32) < 0 && number & OF_THREAD == 0 && number & 3 < KINDS;
+    is_process && cpu_clock(thread, clock).is_err()
+}
+
 #[cold]
 #[inline(never)] // Out of the way of the clocks that are read often; as the next.
-fn get_cpu_clock(thread: &Thread, clock: u64, to: u64) -> SysResult {
+fn get_cpu_clock(call: &mut Call<'_>, clock: u64, to: u64) -> SysResult {
+    let thread = call.thread;
+    if is_of_another(thread, clock) {
+        return ship_on(call);
+    }
     let ns = match cpu_clock(thread, clock)? {
         CpuClock::Thread(index) => {
             let counted = thread.rank().threads().get(index);
@@ -79,8 +91,11 @@ fn get_cpu_clock(thread: &Thread, clock: u64, to: u64) -> SysResult {
 
 #[cold]
 #[inline(never)]
-fn get_cpu_resolution(thread: &Thread, clock: u64, to: u64) -> SysResult {
-    cpu_clock(thread, clock)?;
+fn get_cpu_resolution(call: &mut Call<'_>, clock: u64, to: u64) -> SysResult {
+    if is_of_another(call.thread, clock) {
+        return ship_on(call);
+    }
+    cpu_clock(call.thread, clock)?;
     put_words_opt(to, &[0, 1]).map(|()| 0)
 }
 
@@ -102,7 +117,7 @@ pub fn read_clock(thread: &Thread, clock: u64) -> Result<u64, Errno> {
 pub fn clock_gettime(call: &mut Call<'_>) -> SysResult {
     let [clock, to, ..] = call.args();
     if clock > id::TAI {
-        return get_cpu_clock(call.thread, clock, to);
+        return get_cpu_clock(call, clock, to);
     }
     put_words(to, &timespec(read_clock(call.thread, clock)?)).map(|()| 0)
 }
@@ -112,7 +127,7 @@ pub fn clock_getres(call: &mut Call<'_>) -> SysResult {
     let [clock, to, ..] = call.args();
     match clock {
         0..=7 | id::TAI => put_words_opt(to, &[0, 1]).map(|()| 0),
-        _ => get_cpu_resolution(call.thread, clock, to),
+        _ => get_cpu_resolution(call, clock, to),
     }
 }
 

@@ -128,7 +128,10 @@ impl State {
                     }
                 }
                 Change::Forget { .. } => {}
-                Change::Unmap { addr, len_bytes } => {
+                Change::Unmap { addr, len_bytes }
+                | Change::Reserve {
+                    addr, len_bytes, ..
+                } => {
                     self.shown
                         .retain(|va, _| !VaRange::new(Va(addr), len_bytes).contains(*va));
                 }

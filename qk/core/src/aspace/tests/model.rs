@@ -297,11 +297,21 @@ proptest! {
             .map(|(va, cell)| (*va, (leaves[va], cell.prot.contains(Prot::WRITE))))
             .collect();
         prop_assert_eq!(Node::shown(), visible);
+        for region in a.regions().iter() {
+            let reserved = region.is_reservation();
+            let reserved = reserved.then(|| region.flags.contains(RegionFlags::SHARED));
+            for at in (0..region.len_bytes()).step_by(P as usize) {
+                prop_assert_eq!(Node::logged_reservation(region.start + at), reserved);
+            }
+        }
         // Nothing has leaked.
         prop_assert_eq!(a.munmap(Va(0), USER_TOP / P), Ok(()));
         Node.sync();
         a.reclaim();
         a.check();
+        for va in model.cells.keys() {
+            prop_assert_eq!(Node::logged_reservation(*va), None);
+        }
         // The file has what was stored in it.
         for (page, value) in model.file {
             prop_assert_eq!(lender::in_file(page), value);

@@ -116,7 +116,7 @@ impl Plan {
             }
             Operand::MaskPair => self.mask(at)?,
             Operand::Interfaces => self.interfaces(at)?,
-            // Not a structure of ethtool.
+            // Not a structure of ethtool, nor a question about a mapping.
             _ => match operand.flat() {
                 Some((dir, size)) => self.memory(dir, size, at)?,
                 None => None,

@@ -103,9 +103,27 @@ impl Node {
                 prot,
                 ..
             } => (addr..addr + len_bytes).contains(&page.0).then_some(prot),
-            Change::Unmap { .. } | Change::Forget { .. } => None,
+            Change::Unmap { .. } | Change::Forget { .. } | Change::Reserve { .. } => None,
         };
         with(|s| s.log.iter().rev().find_map(told))
+    }
+
+    /// Whether the log has last for a page that it is mapped without access, and then whether that is MAP_SHARED.
+    pub fn logged_reservation(page: Va) -> Option<bool> {
+        let at = |addr: u64, len_bytes: u64| (addr..addr + len_bytes).contains(&page.0);
+        let told = |change: &Change| match *change {
+            Change::Reserve {
+                addr,
+                len_bytes,
+                shared,
+            } => at(addr, len_bytes).then_some(Some(shared)),
+            Change::Map {
+                addr, len_bytes, ..
+            }
+            | Change::Unmap { addr, len_bytes } => at(addr, len_bytes).then_some(None),
+            Change::Forget { .. } => None,
+        };
+        with(|s| s.log.iter().rev().find_map(told)).flatten()
     }
 
     /// Frames that are or were page tables.
