@@ -11,23 +11,28 @@ use crate::rank::Rank;
 use crate::signals;
 use crate::sync::lock;
 
-/// Held by who takes from the outbox.
+/// Held by who takes from the outbox, until what was taken waits in Linux.
 static TAKING: Mutex<()> = Mutex::new(());
 
-/// Does as the node says now. What has come meanwhile, and is not left, is to be posted.
+/// Does as the node says now. What has come meanwhile, and is not left, is to be posted. What the node had put out before waits in Linux
+/// then, also where another thread was about to see to it.
 pub fn follow(rank: &Rank) {
+    let _taking = lock(&TAKING);
     rank.reception().leave(rank.words().area.node.left.load());
-    take(rank);
+    empty(rank);
 }
 
 /// Has wait in Linux what the node has put out for that.
 pub fn take(rank: &Rank) {
-    let outbox = &rank.words().area.outbox;
-    if outbox.is_empty() {
-        return;
+    if !rank.words().area.outbox.is_empty() {
+        let _taking = lock(&TAKING);
+        empty(rank);
     }
-    let _taking = lock(&TAKING);
-    while let Some(Left { signal, tid }) = outbox.take() {
+}
+
+/// The same for who holds [`TAKING`].
+fn empty(rank: &Rank) {
+    while let Some(Left { signal, tid }) = rank.words().area.outbox.take() {
         let tid = Some(tid).filter(|tid| rank.has_thread(*tid));
         let fields = [
             u64::from(signal.pid) | u64::from(signal.uid) << 32,
