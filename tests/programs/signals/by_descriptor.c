@@ -145,6 +145,7 @@ static void waited_for(void)
     timer_delete(timer);
     close(fd);
     close(epoll);
+    signal(SIGALRM, SIG_IGN); // one more may wait
     sigprocmask(SIG_SETMASK, &old, NULL);
 }
 
