@@ -10,6 +10,8 @@ use super::operand::{Operand, Size};
 
 /// A request that no device and no file has (ENOTTY, EINVAL).
 pub const NO_SUCH_REQUEST: u64 = u32::MAX as u64;
+/// A question about a mapping, by /proc/PID/maps (uapi/linux/fs.h).
+pub const PROCMAP_QUERY: u32 = 0xc068_6611;
 
 const fn flat(dir: Dir, bytes: u64) -> Operand {
     Operand::Flat(dir, Size::Bytes(bytes))
@@ -173,20 +175,20 @@ const fn file(request: u32) -> Operand {
     use Operand::{Fd, Number};
     const SIZE_MASK: u32 = 0x3fff_0000; // _IOC_SIZEMASK (uapi/asm-generic/ioctl.h)
     match request {
-        1 => flat(InOut, 4),              // FIBMAP
-        2 => flat(Out, 4),                // FIGETBSZ
-        0x1260 => flat(Out, 8),           // BLKGETSIZE
-        0x1268 => flat(Out, 4),           // BLKSSZGET
-        0x8008_1272 => flat(Out, 8),      // BLKGETSIZE64
-        0x8008_6601 => flat(Out, 4),      // FS_IOC_GETFLAGS
-        0x4008_6602 => flat(In, 4),       // FS_IOC_SETFLAGS
-        0x8008_7601 => flat(Out, 4),      // FS_IOC_GETVERSION
-        0x4004_9409 => Fd,                // FICLONE
-        0x8004_5200 => flat(Out, 4),      // RNDGETENTCNT
+        1 => flat(InOut, 4),         // FIBMAP
+        2 => flat(Out, 4),           // FIGETBSZ
+        0x1260 => flat(Out, 8),      // BLKGETSIZE
+        0x1268 => flat(Out, 4),      // BLKSSZGET
+        0x8008_1272 => flat(Out, 8), // BLKGETSIZE64
+        0x8008_6601 => flat(Out, 4), // FS_IOC_GETFLAGS
+        0x4008_6602 => flat(In, 4),  // FS_IOC_SETFLAGS
+        0x8008_7601 => flat(Out, 4), // FS_IOC_GETVERSION
+        0x4004_9409 => Fd,           // FICLONE
+        0x8004_5200 => flat(Out, 4), // RNDGETENTCNT
         0xb701..=0xb703 => Number, // NS_GET_USERNS, NS_GET_PARENT, NS_GET_NSTYPE (uapi/linux/nsfs.h)
         0xb704 => flat(Out, 4),    // NS_GET_OWNER_UID
         0x8008_b705 => flat(Out, 8), // NS_GET_MNTNS_ID
-        0xc068_6611 => Operand::MapQuery, // PROCMAP_QUERY
+        PROCMAP_QUERY => Operand::MapQuery,
         // PIDFD_GET_INFO, whose structure grows: its number says how long the caller knows it.
         _ if request & !SIZE_MASK == 0xc000_ff0b => {
             flat(InOut, ((request & SIZE_MASK) >> 16) as u64)

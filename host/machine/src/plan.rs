@@ -5,7 +5,7 @@
 //! nor what a memory cgroup allows.
 
 #[cfg(test)]
-mod tests;
+pub mod tests;
 
 use abi::cores::Cores;
 use abi::map::{MAX_RANKS, PAGE_2M};

@@ -98,7 +98,7 @@ mod tests {
 
     use super::*;
     use crate::machine::Machine;
-    use crate::plan::{self, Request};
+    use crate::plan::tests::two_ranks;
     use crate::qemu::Q35;
 
     const MIB: u64 = 1 << 20;
@@ -113,21 +113,7 @@ mod tests {
     /// It is the node that says where partitions lie: it could have all memory of this host by that.
     #[test]
     fn what_is_no_partition_is_not_populated() {
-        let request = Request {
-            ranks: 2,
-            cores_per_rank: None,
-            partition_bytes: Some(2 * MIB),
-            pool_bytes: Some(0),
-            oversubscribe: false,
-            flags: 0,
-            tsc_hz: 1,
-            node_bytes: None,
-        };
-        let host = Resources {
-            cores: 8,
-            memory_bytes: 1 << 30,
-        };
-        let plan = plan::plan(&request, &host, &Q35::LIMITS).expect("fits");
+        let plan = two_ranks(&Q35::LIMITS, 0);
         let all = RamRange {
             gpa: 0,
             len_bytes: RAM_BYTES,

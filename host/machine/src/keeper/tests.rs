@@ -22,9 +22,9 @@ use crate::message::UsedUp;
 use crate::message::tests::pair;
 use crate::node::Node;
 use crate::pages;
-use crate::plan::{Plan, Request, plan};
+use crate::plan::Plan;
+use crate::plan::tests::two_ranks;
 use crate::ready;
-use crate::resources::Resources;
 use crate::stat::field;
 
 const MIB: u64 = 1 << 20;
@@ -152,20 +152,6 @@ impl Test {
         let (log_end, log) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).expect("a pipe");
         let death = eventfd(0, EventfdFlags::CLOEXEC).expect("a descriptor");
         let (sender, seen) = channel();
-        let request = Request {
-            ranks: 2,
-            cores_per_rank: None,
-            partition_bytes: Some(2 * MIB),
-            pool_bytes: Some(0),
-            oversubscribe: false,
-            flags: flag::OWN_CLOCK,
-            tsc_hz: 1,
-            node_bytes: None,
-        };
-        let host = Resources {
-            cores: 8,
-            memory_bytes: 1 << 30,
-        };
         Test {
             launch: Launch {
                 machine: Fake {
@@ -183,7 +169,7 @@ impl Test {
             log: log.into(),
             death,
             seen,
-            plan: plan(&request, &host, &Fake::LIMITS).expect("fits"),
+            plan: two_ranks(&Fake::LIMITS, flag::OWN_CLOCK),
         }
     }
 

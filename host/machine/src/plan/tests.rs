@@ -1,3 +1,5 @@
+//! Tests of plans, and what other tests need of them.
+
 use super::*;
 use proptest::prelude::*;
 use wire::ram::Place;
@@ -31,6 +33,17 @@ fn wanted(ranks: usize, partition_bytes: Option<u64>) -> Request {
 
 fn plan(request: &Request, host: &Resources) -> Result<Plan, PlanError> {
     super::plan(request, host, &Q35::LIMITS)
+}
+
+/// Of two ranks with 2 MiB each and no pool: what other tests start.
+pub fn two_ranks(limits: &Limits, flags: u64) -> Plan {
+    let request = Request {
+        pool_bytes: Some(0),
+        flags,
+        tsc_hz: 1,
+        ..wanted(2, Some(2 << 20))
+    };
+    super::plan(&request, &host(8, GIB), limits).expect("fits")
 }
 
 fn ram(plan: &Plan) -> Ram {

@@ -4,7 +4,7 @@ use abi::Errno;
 use abi::map::PAGE;
 use abi::syscall::Call;
 use abi::syscall::layout::{MAP_NAME, MAP_NAME_LEN, MAP_QUERY_BYTES, MapQuery, STRING_BYTES};
-use abi::syscall::request::NO_SUCH_REQUEST;
+use abi::syscall::request::{NO_SUCH_REQUEST, PROCMAP_QUERY};
 use zerocopy::IntoBytes;
 
 use super::content::File;
@@ -15,7 +15,6 @@ use crate::memory::{GUARD_ADDR, RankMemory};
 use crate::rank::Rank;
 
 /// uapi/linux/fs.h
-const PROCMAP_QUERY: u32 = 0xc068_6611;
 const SHARED: u64 = 8;
 const ACCESS: u64 = 15;
 const COVERING_OR_NEXT: u64 = 16;
