@@ -99,6 +99,11 @@ static void reservations(void)
     check(moved == shared + 4 * PAGE_BYTES && shows(moved, "---p", "") && shows(moved + PAGE_BYTES, "---p", "") &&
               shows(moved + 2 * PAGE_BYTES, "---s", NULL) && !line_of(pages + 4 * PAGE_BYTES, &line),
           "it moves");
+    int file = open("/proc/self/exe", O_RDONLY);
+    char *view = mmap(NULL, PAGE_BYTES, PROT_NONE, MAP_SHARED, file, 0);
+    need(file >= 0 && view != MAP_FAILED, "map a file");
+    check(shows(view, "---s", NULL), "a file, too");
+    close(file);
 }
 
 // struct procmap_query of linux/fs.h: newer than the headers.

@@ -88,6 +88,9 @@ impl<M: Machine> Aspace<M> {
         self.add_region(region)?;
         self.note_access(region.prot);
         self.publish_over(region.range());
+        if region.is_reservation() {
+            self.publish_reservations(region.range());
+        }
         Ok(())
     }
 

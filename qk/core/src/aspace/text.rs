@@ -165,7 +165,7 @@ impl<M: Machine> Aspace<M> {
         let all = VaRange::new(run.va, run.len_bytes);
         let taken = self.or_sync(|aspace| aspace.take(all, max, Place::Any))?;
         let front = VaRange::new(run.va, taken.len_bytes);
-        let replaced = self.replace_text(front, run.pa, taken.pa);
+        let replaced = self.replace_text(front, run, taken.pa);
         if replaced.is_err() {
             self.frames
                 .free_range(taken.pa, taken.len_bytes, false)
@@ -174,8 +174,8 @@ impl<M: Machine> Aspace<M> {
         replaced.map(|()| taken.len_bytes)
     }
 
-    /// Puts a copy at `to` in the place of the text at `from`.
-    fn replace_text(&mut self, range: VaRange, from: Phys, to: Phys) -> Result<(), Errno> {
+    /// Puts a copy at `to` in the place of the text that begins with `run`.
+    fn replace_text(&mut self, range: VaRange, run: &Extent, to: Phys) -> Result<(), Errno> {
         self.regions
             .check_update(range)
             .map_err(|_| Errno::ENOMEM)?;
@@ -183,7 +183,7 @@ impl<M: Machine> Aspace<M> {
         let len_bytes = range.len_bytes();
         for at in (0..len_bytes).step_by(COPY_BYTES as usize) {
             let step = COPY_BYTES.min(len_bytes - at);
-            self.machine.copy(to + at, from + at, step);
+            self.machine.copy(to + at, run.pa + at, step);
             M::point(step as u32 / 8);
         }
         let not_text = |region: &mut Region| region.flags.remove(RegionFlags::TEXT);
@@ -193,7 +193,7 @@ impl<M: Machine> Aspace<M> {
         let (mut tables, root) = self.tables_for(Purpose::Borders);
         paging::replace(&mut tables, root, range, to).expect("tables for the borders are reserved");
         self.flush_rights(range);
-        self.publish(range);
+        self.publish_access(range, run.prot);
         Ok(())
     }
 
