@@ -96,7 +96,7 @@ static void count(int signo)
 }
 static void *wait_for_stop(void *arg)
 {
-    AWAIT(futex_wait(&stop, 0) == -1);
+    STAY_UNTIL(futex_wait(&stop, 0) == -1);
     return arg;
 }
 static void *run_until_stop(void *arg)
