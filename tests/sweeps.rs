@@ -94,11 +94,12 @@ fn sweep(program: &Program, cores: usize, sweeps: u64) -> Result<()> {
     let cases: Vec<_> = program.cases.iter().collect();
     for done in (0..sweeps).step_by(IN_A_NODE as usize) {
         let count = IN_A_NODE.min(sweeps - done);
+        let runs = count as u32 * cases.len() as u32;
         let outcome = Run::yod(&["-d", &cores, "--oversubscribe", "--"])
             .args(&[path.to_string_lossy()])
             .args(&["all", &count.to_string()])
             .args(&cases)
-            .limit(HANG * (count as u32 + 2))
+            .limit(HANG * (runs + 2))
             .run()?;
         all_ran(&outcome, count).with_context(|| format!("after {done} sweeps"))?;
     }

@@ -9,6 +9,7 @@ use margay_tests::process;
 use margay_tests::report::skipped;
 use margay_tests::run::{HANG, Outcome, Run};
 use margay_tests::tree;
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 use crate::job::{Job, wait_for};
 
@@ -81,11 +82,23 @@ impl Namespaces {
         let output = run.args(&enter[1..]).args(command).output()?;
         ensure!(
             output.status.success(),
-            "{command:?}: {}: {}",
+            "{command:?}: {}: {}{}",
             output.status,
-            String::from_utf8_lossy(&output.stderr)
+            String::from_utf8_lossy(&output.stderr),
+            self.end()
         );
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// How they have ended, if they have: as their first process. Then nsenter's status is 1, whatever it was to run.
+    fn end(&self) -> String {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        let ended = waitid(WaitId::Pid(Pid::from_child(&self.unshare)), options);
+        let ended = ended.ok().flatten();
+        ended.map_or_else(String::new, |ended| {
+            let (status, signal) = (ended.exit_status(), ended.terminating_signal());
+            format!("they have ended with status {status:?}, signal {signal:?}\n")
+        })
     }
 
     /// A run in them, in the job's directory, which a mount of theirs may have made another.

@@ -35,7 +35,8 @@ pub fn before_return<const DEBUG: bool>(
     let mut failed = nr.zip(Errno::from_ret(frame.rax as i64));
     let mut interrupted =
         failed.filter(|(_, e)| [RESTART, RESTART_NO_HANDLER, RESTART_ALWAYS].contains(e));
-    // BOUND: again once with the mask restored, and with a SIGSEGV that cannot be blocked, which starts a handler or ends the thread.
+    // BOUND: again once with the mask restored, with what came while the thread waited, and with a SIGSEGV that cannot be blocked, which
+    // starts a handler or ends the thread.
     loop {
         act::<DEBUG>(thread, frame, nr, &mut interrupted);
         if failed.take().is_some() {
@@ -53,6 +54,7 @@ pub fn before_return<const DEBUG: bool>(
         }
         match rseq::resume(thread, frame) {
             Ok(()) => break,
+            Err(Errno::EINTR) => {}
             Err(_) => signal::force(thread, sigframe::bad_frame()),
         }
     }

@@ -56,6 +56,7 @@ fn leave(thread: &'static Thread) -> ! {
     thread.end();
     // From here on no signal of the process is announced to it: those that were are for others to take.
     if !rank.ending().is_decided() {
+        signal::claim(thread);
         signal::hand_over(thread, SigSet(u64::MAX));
     }
     timer::posix::thread_ends(thread);

@@ -67,7 +67,8 @@ pub fn interrupted(thread: &Thread) {
 /// Writes on which core a thread goes on, and starts again the critical section that its last core left.
 ///
 /// # Errors
-/// As [`abort_if_inside`], and EFAULT when struct rseq cannot be written to: the thread gets SIGSEGV (Linux:
+/// EINTR: it is done, and more has come meanwhile that is to be done first: it may have waited for what is mapped there, and let
+/// interrupts in. As [`abort_if_inside`], and EFAULT when struct rseq cannot be written to: the thread gets SIGSEGV (Linux:
 /// rseq_handle_notify_resume).
 #[inline]
 pub fn resume(thread: &Thread, frame: &mut UserFrame) -> Result<(), Errno> {
@@ -79,7 +80,11 @@ pub fn resume(thread: &Thread, frame: &mut UserFrame) -> Result<(), Errno> {
         return Ok(());
     }
     abort_if_inside(thread, frame)?;
-    put_core(at)
+    put_core(at)?;
+    if thread.pending().has_new_work() {
+        return Err(Errno::EINTR);
+    }
+    Ok(())
 }
 
 /// Writes the core's number where the program reads it: cpu_id_start and cpu_id.

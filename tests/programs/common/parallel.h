@@ -81,6 +81,11 @@ CHECK_HELPER struct timespec time_after(clockid_t clock, int64_t ns) { return ti
         }                                                                                                              \
     } while (0)
 
+// The same of a thread that is there for as long as a case goes on, which on a busy machine takes its time: without an end of its own.
+#define STAY_UNTIL(condition)                                                                                          \
+    while (!(condition))                                                                                               \
+    sched_yield()
+
 // ---- Threads -------------------------------------------------------------
 
 enum { SMALL_STACK_BYTES = 128 << 10 };

@@ -36,7 +36,7 @@ CHECK_HELPER void *serve(void *arg)
     struct target *target = arg;
     pthread_sigmask(SIG_SETMASK, &target->mask, NULL);
     target->tid = own_tid();
-    AWAIT(target->end);
+    STAY_UNTIL(target->end);
     return NULL;
 }
 CHECK_HELPER void targets_start(void)

@@ -27,7 +27,7 @@ static void *hold(void *arg)
     h->error = h->locked == -1 ? errno : 0;
     h->seen = lock;
     h->has = 1;
-    AWAIT(h->release);
+    STAY_UNTIL(h->release);
     h->unlocked = h->locked == 0 ? unlock_pi() : 0;
     return NULL;
 }

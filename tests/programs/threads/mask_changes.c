@@ -96,7 +96,7 @@ static void count(int signo)
 }
 static void *wait_for_stop(void *arg)
 {
-    AWAIT(futex_wait(&stop, 0) == -1);
+    STAY_UNTIL(futex_wait(&stop, 0) == -1);
     return arg;
 }
 static void *run_until_stop(void *arg)
@@ -147,6 +147,63 @@ static void last_of_many(void)
     futex_wake(&stop, INT_MAX);
     for (int i = 0; i < MANY; i++)
         joined(threads[i]);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+}
+
+// A timer's signal comes in the instant in which a thread ends, on that thread's core, and one of many threads takes it, not one of the
+// first. Once the thread that had ended was to find out which, and nobody did. It takes longer to end where another signal waits.
+enum { CROWD = 100, ENDS = 200 };
+static timer_t timer;
+static int64_t early_ns;
+static void *wait_unblocked(void *arg)
+{
+    sigset_t set = only(SIGUSR1);
+    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+    *(_Atomic pid_t *)arg = own_tid();
+    while (!stop)
+        futex_wait(&stop, 0);
+    return NULL;
+}
+static void *end_by_timer(void *arg)
+{
+    enum { IN_NS = 300000 };
+    struct itimerspec once = {.it_value = timespec_of(IN_NS)};
+    int64_t end = clock_ns(CLOCK_MONOTONIC) + IN_NS - early_ns;
+    need(timer_settime(timer, 0, &once, NULL) == 0, "timer_settime");
+    while (clock_ns(CLOCK_MONOTONIC) < end)
+        ;
+    syscall(SYS_exit, 0);
+    return arg;
+}
+static void beside_ends(void)
+{
+    sigset_t set = only(SIGUSR1), old;
+    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1};
+    pthread_t threads[CROWD];
+    _Atomic pid_t waits = 0;
+    catch_signal(SIGUSR1, count, 0);
+    sigaddset(&set, SIGUSR2);
+    pthread_sigmask(SIG_BLOCK, &set, &old);
+    kill(getpid(), SIGUSR2);
+    caught = stop = 0;
+    for (int i = 0; i < CROWD; i++)
+        threads[i] = i < CROWD - 1 ? start(wait_for_stop, NULL) : start(wait_unblocked, &waits);
+    AWAIT(waits);
+    need(timer_create(CLOCK_MONOTONIC, &event, &timer) == 0, "timer_create");
+    for (int i = 1; i <= ENDS; i++) {
+        early_ns = i * 7919 % 100000;
+        pthread_t ends = start(end_by_timer, NULL);
+        AWAIT(caught == i);
+        joined(ends);
+    }
+    check(1, "the last of %d threads takes each of %d signals", CROWD, ENDS);
+    timer_delete(timer);
+    stop = 1;
+    futex_wake(&stop, INT_MAX);
+    for (int i = 0; i < CROWD; i++)
+        joined(threads[i]);
+    signal(SIGUSR2, SIG_IGN); // it is forgotten
+    signal(SIGUSR2, SIG_DFL);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
@@ -248,6 +305,8 @@ static void ignored(void)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {CASE(handler_blocks), CASE(poll_ends), CASE(last_of_many), CASE(suspend_restarts), CASE(ignored)};
+    static const struct test_case cases[] = {
+        CASE(handler_blocks), CASE(poll_ends), CASE(last_of_many), CASE(beside_ends), CASE(suspend_restarts), CASE(ignored),
+    };
     return RUN_CASES(cases);
 }

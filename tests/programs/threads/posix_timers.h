@@ -28,7 +28,7 @@ CHECK_HELPER struct itimerspec every(int64_t ns)
 CHECK_HELPER void *serve(void *arg)
 {
     target_tid = own_tid();
-    AWAIT(end);
+    STAY_UNTIL(end);
     return arg;
 }
 #ifndef SIGEV_THREAD_ID

@@ -135,6 +135,84 @@ static void yields_bad(void)
     preempted();
 }
 
+// ---- In memory that is changed meanwhile ----------------------------------
+
+// A thread that goes to another processor has its area written before it goes on there. Another thread maps over that, which it waits
+// for. A signal that comes just then is handled all the same: once nobody looked at it until the thread made its next call.
+enum { ROUNDS = 10, OVER_BYTES = 32 << 20 };
+static char *around;
+static int zeros_fd;
+static _Atomic pid_t runner_tid;
+static atomic_int runner_over, mapped;
+static atomic_ulong beats;
+static word_t mapping;
+static void *run_without_calls(void *arg)
+{
+    need(syscall(SYS_rseq, around, sizeof area, 0, SIGNATURE) == 0, "rseq");
+    runner_tid = own_tid();
+    while (!runner_over)
+        beats++;
+    return arg;
+}
+static void *map_over(void *arg)
+{
+    for (uint32_t round = 1; round <= ROUNDS; round++) {
+        while (mapping != round)
+            futex_wait(&mapping, round - 1);
+        void *at = mmap(around, OVER_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, zeros_fd, 0);
+        need(at == around, "mmap");
+        mapped = (int)round;
+    }
+    return arg;
+}
+static void move_on(const cpu_set_t *all, int *cpu)
+{
+    cpu_set_t one;
+    do
+        *cpu = (*cpu + 1) % CPU_SETSIZE;
+    while (!CPU_ISSET(*cpu, all));
+    CPU_ZERO(&one);
+    CPU_SET(*cpu, &one);
+    need(sched_setaffinity(runner_tid, sizeof one, &one) == 0, "sched_setaffinity");
+}
+static void mapped_over(void)
+{
+    cpu_set_t all;
+    int cpu = -1;
+    need(sched_getaffinity(0, sizeof all, &all) == 0, "sched_getaffinity");
+    runner_tid = runner_over = mapped = 0;
+    handled = 0;
+    mapping = 0;
+    signal(SIGUSR1, count);
+    zeros_fd = memfd_create("zeros", 0);
+    need(zeros_fd >= 0 && ftruncate(zeros_fd, OVER_BYTES) == 0, "memfd_create");
+    around = mmap(NULL, OVER_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    need(around != MAP_FAILED, "mmap");
+    pthread_t runner = start(run_without_calls, NULL), mapper = start(map_over, NULL);
+    AWAIT(runner_tid);
+    for (int round = 1; round <= ROUNDS; round++) {
+        mapping = (uint32_t)round;
+        futex_wake(&mapping, 1);
+        // Until it stands still for a while, or nothing is in its way any more.
+        unsigned long before;
+        do {
+            move_on(&all, &cpu);
+            before = beats;
+            for (volatile int spin = 0; spin < 1000000 && before == beats && mapped != round; spin++)
+                ;
+        } while (before != beats && mapped != round);
+        signal_thread(runner_tid, SIGUSR1);
+        AWAIT(mapped == round);
+        AWAIT(handled == round);
+    }
+    check(handled == ROUNDS, "each of %d signals is handled while the area is mapped over", ROUNDS);
+    runner_over = 1;
+    joined(runner);
+    joined(mapper);
+    munmap(around, OVER_BYTES);
+    close(zeros_fd);
+}
+
 // ---- What ends the program ------------------------------------------------
 
 #define ENDS(name, change)                                                                                             \
@@ -196,7 +274,7 @@ int main(int argc, char **argv)
         CASE(restarts),     CASE(outside),           CASE(yields),       CASE(yields_bad), CASE(version),
         CASE(flags),        CASE(area_flags),        CASE(abort_inside), CASE(abort_above), CASE(abort_kernel),
         CASE(abort_low),    CASE(unsigned_),         CASE(start_above),  CASE(wraps),      CASE(unreadable),
-        CASE(caught_flags), CASE(caught_area_flags),
+        CASE(caught_flags), CASE(caught_area_flags), CASE(mapped_over),
     };
     return RUN_CASES(cases);
 }

@@ -199,7 +199,7 @@ static void *with_alt_stack(void *arg)
     int fresh = before.ss_flags & SS_DISABLE;
     need(sigaltstack(&stack, NULL) == 0, "sigaltstack");
     target->tid = own_tid();
-    AWAIT(target->end);
+    STAY_UNTIL(target->end);
     return (void *)(intptr_t)(fresh != 0);
 }
 static void alt_stack_each(void)

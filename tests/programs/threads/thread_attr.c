@@ -226,7 +226,7 @@ static atomic_int stay_end;
 static void *stay(void *arg)
 {
     stay_tid = own_tid();
-    AWAIT(stay_end);
+    STAY_UNTIL(stay_end);
     return arg;
 }
 static void affinity_of_another(void)

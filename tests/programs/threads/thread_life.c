@@ -57,7 +57,7 @@ static void *stay(void *arg)
     pid_t *tid = arg;
     *tid = own_tid();
     running++;
-    AWAIT(released);
+    STAY_UNTIL(released);
     return tid;
 }
 
@@ -170,7 +170,7 @@ static void tree(void) { check(split((void *)5) == (void *)32, "a tree of 62 thr
 
 static void *end_later(void *arg)
 {
-    AWAIT(released);
+    STAY_UNTIL(released);
     ended++;
     return arg;
 }

@@ -49,7 +49,7 @@ static void prefers_main(void)
 static atomic_int unblock;
 static void *unblock_later(void *arg)
 {
-    AWAIT(unblock);
+    STAY_UNTIL(unblock);
     sigset_t set = only(SIGUSR1);
     int before = other_hits;
     pthread_sigmask(SIG_UNBLOCK, &set, NULL);
@@ -84,7 +84,7 @@ static void *blocked_own(void *arg)
     sigset_t set = only(SIGUSR1), pending;
     pthread_sigmask(SIG_BLOCK, &set, NULL);
     targets[0].tid = own_tid();
-    AWAIT(targets[0].end);
+    STAY_UNTIL(targets[0].end);
     sigpending(&pending);
     int seen = sigismember(&pending, SIGUSR1), before = hits[0];
     pthread_sigmask(SIG_UNBLOCK, &set, NULL);
@@ -207,7 +207,7 @@ static void record_signal(int signo)
 static void *receive_queue(void *arg)
 {
     targets[0].tid = own_tid();
-    AWAIT(targets[0].end);
+    STAY_UNTIL(targets[0].end);
     sigset_t set = none();
     pthread_sigmask(SIG_SETMASK, &set, NULL);
     return arg;

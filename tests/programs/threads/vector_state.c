@@ -81,7 +81,7 @@ static void *keep(void *arg)
     }
     finished++;
     // It stays to be found by the signals that are under way.
-    AWAIT(finished >= thread_count);
+    STAY_UNTIL(finished >= thread_count);
     return NULL;
 }
 

@@ -174,15 +174,9 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    const LIMIT: Duration = Duration::from_secs(20);
+    use crate::sync::{sleeps, thread_id};
 
-    fn sleeps(tid: i32) -> bool {
-        let stat = std::fs::read_to_string(format!("/proc/self/task/{tid}/stat"));
-        stat.is_ok_and(|stat| {
-            stat.rsplit_once(") ")
-                .is_some_and(|(_, rest)| rest.starts_with('S'))
-        })
-    }
+    const LIMIT: Duration = Duration::from_secs(20);
 
     /// Who waited for room on the limit held the files already, and who had the room came to wait for them.
     #[test]
@@ -217,9 +211,5 @@ mod tests {
             drop(has_room);
             assert_eq!(files, Ok(Ok(0)));
         });
-    }
-
-    fn thread_id() -> i32 {
-        rustix::thread::gettid().as_raw_pid()
     }
 }

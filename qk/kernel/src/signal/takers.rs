@@ -36,11 +36,12 @@ pub(super) fn current_of(rank: &Rank) -> Option<&'static Thread> {
     thread::current().filter(|thread| core::ptr::eq(thread.rank(), rank))
 }
 
-/// Has a thread of the rank do what there was no time for: the one that runs here, if it is one.
+/// Has a thread of the rank do what there was no time for: the one that runs here, if it is one that has not ended.
 pub(super) fn have_claimed(rank: &'static Rank) {
-    if let Some(thread) = current_of(rank).or_else(|| rank.threads().first()) {
-        // The thread may find just then that it has nothing to look at, and forget: so all look at this as well.
-        rank.claims().leave();
+    // The thread may find just then that it has nothing to look at, and forget, or end: so all look at this as well, and first it is left.
+    rank.claims().leave();
+    let here = current_of(rank).filter(|thread| thread.is_live());
+    if let Some(thread) = here.or_else(|| rank.threads().first()) {
         notify(thread);
     }
 }
