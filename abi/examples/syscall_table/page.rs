@@ -36,7 +36,6 @@ what programs that test Linux itself have run into.
 
 | call | where | what differs, and why |
 |---|---|---|
-| open of /proc/self/maps | rank | no lines for what is mapped without access: the proxy, which makes the file, does not learn of it |
 | open of /proc/self/maps | child | names no file but what it maps itself, and no vDSO, until it calls exec: its memory is a copy, in pages that have no file |
 | mlockall | child | counts all of the main thread's stack as mapped, as it is on the rank: ENOMEM where RLIMIT_MEMLOCK is smaller |
 | shmdt, shmctl | child | an attachment that it has inherited is frames of the node to Linux, no segment: shmdt is EINVAL, and shm_nattch does not count it |
