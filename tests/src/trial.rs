@@ -11,7 +11,7 @@ use libtest_mimic::{Failed, Trial};
 use crate::tree;
 
 /// A test that passes if `body` returns Ok. A failure is shown with all its causes, not only with what was added last. It is kept at
-/// once below [`kept`]: the runner shows it at its end, to which it may not come, and what it showed is written over by the next.
+/// once in `target/failed`: the runner shows it at its end, to which it may not come, and what it showed is written over by the next.
 pub fn trial(name: impl Into<String>, body: impl FnOnce() -> Result<()> + Send + 'static) -> Trial {
     let name = name.into();
     let case = name.clone();
@@ -24,8 +24,7 @@ pub fn trial(name: impl Into<String>, body: impl FnOnce() -> Result<()> + Send +
 }
 
 /// Where failures are kept, all of a case in a file of its own, the last one last.
-#[must_use]
-pub fn kept() -> PathBuf {
+fn kept() -> PathBuf {
     tree::target().join("failed")
 }
 
