@@ -5,10 +5,11 @@ use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use margay_tests::clean;
+use margay_tests::limit::Limit;
 use margay_tests::process;
 use margay_tests::run::{HANG, Outcome, Run};
 use margay_tests::scratch::Scratch;
@@ -141,12 +142,12 @@ fn a_keeper_is_out_of_its_users_reach() -> Result<()> {
     };
     let scratch = Scratch::new()?;
     let run = run.start(&scratch)?;
-    let since = Instant::now();
+    let limit = Limit::new(HANG);
     let keeper = loop {
         if let Some(keeper) = keeper_of(run.pid()) {
             break keeper;
         }
-        ensure!(since.elapsed() < HANG, "there is no keeper");
+        ensure!(limit.left().is_some(), "there is no keeper");
     };
     let owner = fs::metadata(format!("/proc/{keeper}/mem"))?.uid();
     ensure!(process::kill(run.pid()), "it has ended by itself");
@@ -184,13 +185,13 @@ fn running_nodes_are_listed() -> Result<()> {
         Ok(text.lines().find(own).map(str::to_owned))
     };
     let until = |there: bool| -> Result<Option<String>> {
-        let since = Instant::now();
+        let limit = Limit::new(HANG);
         loop {
             let row = row()?;
             if row.is_some() == there {
                 return Ok(row);
             }
-            ensure!(since.elapsed() < HANG, "not {there} that it is listed");
+            ensure!(limit.left().is_some(), "not {there} that it is listed");
         }
     };
     let shown = until(true)?.unwrap_or_default();
@@ -201,7 +202,7 @@ fn running_nodes_are_listed() -> Result<()> {
     );
     ensure!(shown.ends_with("endless sleep"), "{shown}");
     // It is listed before QEMU has its threads.
-    let since = Instant::now();
+    let limit = Limit::new(HANG);
     loop {
         let outcome = Run::bare_yod(&["--ps=json"]).run()?;
         let nodes: serde_json::Value = serde_json::from_str(&outcome.stdout.text())?;
@@ -213,7 +214,7 @@ fn running_nodes_are_listed() -> Result<()> {
         if ranks.is_some_and(|times| times.len() == 2) {
             break;
         }
-        ensure!(since.elapsed() < HANG, "{nodes}");
+        ensure!(limit.left().is_some(), "{nodes}");
     }
     let mut top = Command::new(tree::yod())
         .arg("--top")

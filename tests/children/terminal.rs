@@ -5,9 +5,9 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
-use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
+use margay_tests::limit::Limit;
 use margay_tests::process;
 use margay_tests::run::HANG;
 use margay_tests::scratch::Scratch;
@@ -79,10 +79,9 @@ impl Terminal {
 
     fn step(&mut self, typed: &str, wanted: &str) -> Result<()> {
         self.keys.write_all(typed.as_bytes())?;
-        let end = Instant::now() + HANG;
+        let limit = Limit::new(HANG);
         while !self.text.contains(wanted) {
-            let left = end.saturating_duration_since(Instant::now());
-            let more = self.screen.recv_timeout(left);
+            let more = self.screen.recv_timeout(limit.left().unwrap_or_default());
             let more =
                 more.with_context(|| format!("after {typed:?}: no {wanted:?} in {:?}", self.text))?;
             self.text.push_str(&String::from_utf8_lossy(&more));

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use margay_tests::run::{HANG, Outcome, Run};
 use margay_tests::tree;
 
-use crate::job::{Job, wait_for};
+use crate::job::{Job, wait_for, wait_long_for};
 use crate::mpi::{By, MPICH, Mpi, OPEN_MPI, gone};
 use crate::namespaces::{Namespaces, same_lines};
 
@@ -67,7 +67,7 @@ impl Case<'_> {
         let started = job.start(self.run(&job, under_yod)?.output_to("out"))?;
         let out = job.directory().join("out");
         let mut lines = Vec::new();
-        wait_for("ranks that have met", || {
+        wait_long_for(3, "ranks that have met", || {
             let text = fs::read_to_string(&out).unwrap_or_default();
             lines = text.lines().map(str::to_owned).collect();
             lines.len() == 2 * self.ranks && text.ends_with('\n')

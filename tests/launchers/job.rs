@@ -23,6 +23,15 @@ pub struct Job {
     before: BTreeSet<PathBuf>,
 }
 
+/// A test that failed leaves ranks that compute beside those that come after it.
+impl Drop for Job {
+    fn drop(&mut self) {
+        for left in self.processes() {
+            let _ = process::kill(left.pid);
+        }
+    }
+}
+
 impl Job {
     /// A job of `size` ranks.
     pub fn new(size: usize) -> Result<Job> {

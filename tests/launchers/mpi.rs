@@ -11,7 +11,7 @@ use margay_tests::run::{HANG, Outcome, Run, Started};
 use margay_tests::tree;
 use rustix::process::Signal;
 
-use crate::job::{Job, wait_for};
+use crate::job::{Job, wait_long_for};
 
 /// Memory of a rank.
 const PARTITION: &str = "256M";
@@ -152,7 +152,7 @@ impl Mpi {
         let started = job.start(run.output_to("out"))?;
         let lines = |text: String| text.lines().filter(|l| l.starts_with("rank ")).count();
         let met = || job.read("out").map_or(0, lines);
-        wait_for("ranks that have met", || met() == 2)?;
+        wait_long_for(3, "ranks that have met", || met() == 2)?;
         Ok(started)
     }
 

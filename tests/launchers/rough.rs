@@ -8,7 +8,7 @@ use margay_tests::process::{self, Role};
 use margay_tests::report;
 use margay_tests::run::{HANG, Outcome, Started};
 
-use crate::job::{Job, wait_for};
+use crate::job::{Job, wait_long_for};
 use crate::mpi::{By, MPICH, Mpi, OPEN_MPI, gone};
 use crate::namespaces::are_possible;
 
@@ -83,7 +83,7 @@ fn reducing<'a>(mpi: &Mpi, job: &'a Job, by: By, name: &str) -> Result<(Started<
         job.read("out")
             .map_or(0, |text| text.matches(" reduces\n").count())
     };
-    wait_for("ranks that reduce", || begun() == job.size())?;
+    wait_long_for(3, "ranks that reduce", || begun() == job.size())?;
     let is_it = |pid: u32| {
         let comm = fs::read_to_string(format!("/proc/{pid}/comm"));
         comm.is_ok_and(|comm| comm.trim_end() == name)

@@ -10,6 +10,7 @@ pub mod bench;
 pub mod capture;
 pub mod clean;
 pub mod compare;
+pub mod limit;
 pub mod manifest;
 pub mod process;
 pub mod random;

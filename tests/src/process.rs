@@ -7,12 +7,13 @@ use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, ExitStatus};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::Result;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open};
 
+use crate::limit::Limit;
 use crate::run::HANG;
 
 /// Between two looks.
@@ -37,15 +38,14 @@ pub fn wait(child: &mut Child, limit: Duration) -> Result<Option<ExitStatus>> {
         return Ok(Some(child.wait()?));
     };
     let descriptor = pidfd_open(id, PidfdFlags::empty())?;
-    let end = Instant::now() + limit;
+    let limit = Limit::new(limit);
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(Some(status));
         }
-        let left = end.saturating_duration_since(Instant::now());
-        if left.is_zero() {
+        let Some(left) = limit.left() else {
             return Ok(None);
-        }
+        };
         let timeout = Timespec {
             tv_sec: left.as_secs().try_into()?,
             tv_nsec: left.subsec_nanos().into(),
@@ -224,9 +224,9 @@ pub fn is_ending(pid: u32) -> bool {
 
 /// Polls whether something is so, at least once; false when it was not within the limit.
 pub fn wait_until(limit: Duration, mut is_so: impl FnMut() -> bool) -> bool {
-    let end = Instant::now() + limit;
+    let limit = Limit::new(limit);
     while !is_so() {
-        if Instant::now() > end {
+        if limit.left().is_none() {
             return false;
         }
         std::thread::sleep(MOMENT);

@@ -21,7 +21,7 @@ use crate::{process, stream, tree};
 
 pub use outcome::Outcome;
 
-/// After this a run counts as hung.
+/// After this a run counts as hung ([`crate::limit`]).
 pub const HANG: Duration = Duration::from_secs(20);
 /// Time limits, in seconds, of programs that never end: where one has not begun within the first, the machine is busy and it gets more.
 pub const SECONDS_TO_BEGIN: [&str; 4] = ["2", "4", "8", "16"];
