@@ -240,8 +240,13 @@ pub fn assert_gone(those: &[Process]) {
 }
 
 /// Waits until `condition` holds.
-pub fn wait_for<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
-    let due = Instant::now() + LIMIT;
+pub fn wait_for<T>(what: &str, condition: impl FnMut() -> Option<T>) -> T {
+    wait_long_for(1, what, condition)
+}
+
+/// The same for what takes so many times as long as most things.
+pub fn wait_long_for<T>(times: u32, what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
+    let due = Instant::now() + LIMIT * times;
     loop {
         if let Some(value) = condition() {
             return value;

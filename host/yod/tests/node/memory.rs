@@ -5,21 +5,22 @@ use std::process::Stdio;
 
 use wire::boot::Header;
 
-use crate::common::{comm, descendants, finish, wait_for};
+use crate::common::{comm, descendants, finish, wait_long_for};
 use crate::program;
 
-const PARTITION_BYTES: u64 = 64 << 20;
+const PARTITION_BYTES: u64 = 16 << 20;
 
 /// How many bytes were had before they were touched, and how many are there at the end, of which so many in large pages; the program
 /// touches little.
 fn had(choice: &str) -> Option<[u64; 3]> {
     let (program, mut yod) = program(&format!("populate-{choice}"))?;
-    let options = ["-m", "64M", "--stats=json", "--populate", choice];
+    let options = ["-m", "16M", "--stats=json", "--populate", choice];
     let command = yod.args(options).arg(&program).arg("cat");
     let mut child = command.stdin(Stdio::piped()).spawn().expect("yod starts");
     let pid = child.id() as i32;
     let wanted = if choice == "yes" { PARTITION_BYTES } else { 0 };
-    wait_for("the partition to be populated", || {
+    // Beside busy processes the keeper's thread has one of a thousand moments: all others come first.
+    wait_long_for(5, "the partition to be populated", || {
         let job = descendants(pid);
         let qemu = job
             .iter()
