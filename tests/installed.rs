@@ -29,6 +29,7 @@ const INSTALLED: &[&str] = &[
     "bin/yod",
     "lib/margay/margay.elf",
     "lib/margay/pct",
+    "lib/margay/agent.so",
     "share/man/man1/yod.1",
     "share/bash-completion/completions/yod",
     "share/zsh/site-functions/_yod",
@@ -258,7 +259,15 @@ fn twenty_at_once_simply_work() -> Result<()> {
 fn the_doctor_knows_this_host() -> Result<()> {
     let outcome = clean::run(Run::bare_yod(&["--doctor"]))?;
     let text = outcome.stdout.text() + &outcome.stderr.text();
-    for part in ["QEMU", "KVM", "qboot", "cores", "memory", "booted under"] {
+    for part in [
+        "QEMU",
+        "KVM",
+        "ok    agent",
+        "qboot",
+        "cores",
+        "memory",
+        "booted under",
+    ] {
         ensure!(
             text.to_lowercase().contains(&part.to_lowercase()),
             "no word of {part}:\n{text}"

@@ -1,5 +1,5 @@
 //! Files that two ranks map and share: what one stores the other sees, in memory and in the file; locks, condition variables,
-//! barriers, semaphores and futexes in such memory work between them; and what a rank leaves behind is written back.
+//! barriers, semaphores and futexes in such memory work between them.
 //!
 //! The program (`programs/ranks/shared.c`) runs as two processes of Linux first: the two runs say the same and leave the same
 //! files.
@@ -94,7 +94,7 @@ fn a_pool_without_room_is_said() -> Result<()> {
 #[test]
 fn a_child_keeps_what_its_parent_unmaps() -> Result<()> {
     let program = tree::program("glibc-static", "kept");
-    let outcome = Run::yod(&["-m", "64M", "--shared-memory", "4M", "--"])
+    let outcome = Run::yod(&["-m", "64M", "--shared-memory", "16M", "--"])
         .args(&[program.to_string_lossy()])
         .run()?;
     let said = outcome.stdout.text();
@@ -104,39 +104,6 @@ fn a_child_keeps_what_its_parent_unmaps() -> Result<()> {
         outcome.status,
         outcome.stderr.text()
     );
-    Ok(())
-}
-
-/// Stores that could not be written back when a rank unmapped or ended were lost without a word.
-#[test]
-fn what_cannot_be_written_back_is_said() -> Result<()> {
-    let program = tree::program("glibc-static", "unwritten");
-    let yod = Run::yod(&["-n", "2", "-m", "64M", "--oversubscribe", "--"]);
-    let scratch = Scratch::new()?;
-    let outcome = clean::run_in(yod.args(&[program.to_string_lossy()]), &scratch)?;
-    let (said, lines) = (outcome.stdout.text(), outcome.stderr.text());
-    ensure!(
-        outcome.status == Some(0) && said.matches("3 checks, 0 failed").count() == 2,
-        "status {:?}: {said}{lines}",
-        outcome.status
-    );
-    for rank in 0..2 {
-        for (file, why) in [
-            ("memfd:sealed", "Operation not permitted"),
-            ("/unmapped", "File too large"),
-            ("/left", "File too large"),
-        ] {
-            let of_rank = |line: &&str| {
-                line.starts_with(&format!("yod: rank {rank}: "))
-                    && line.contains("could not write back /")
-                    && line.contains(file)
-                    && line.contains(why)
-            };
-            let count = lines.lines().filter(of_rank).count();
-            ensure!(count == 1, "{file}: {count} times in: {lines}");
-        }
-    }
-    ensure!(lines.lines().count() == 6, "{lines}");
     Ok(())
 }
 

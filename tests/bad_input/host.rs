@@ -48,6 +48,9 @@ pub fn all() -> Vec<Trial> {
     cases.push(case("host: no QEMU", no_qemu));
     cases.push(case("host: kernel missing", || missing("MARGAY_KERNEL")));
     cases.push(case("host: PCT missing", || missing("MARGAY_PCT")));
+    cases.push(case("host: agent missing", || {
+        missing("MARGAY_AGENT_LIBRARY")
+    }));
     cases.push(case("host: yod alone", yod_alone));
     cases.push(case("host: ulimit -v", || {
         limited("-v", "2000000", "ulimit -v")

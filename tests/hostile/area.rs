@@ -12,7 +12,6 @@ use wire::clock::ClockPage;
 use wire::info::InfoPage;
 use wire::layout::Layout;
 use wire::mappable::Mappable;
-use wire::objects::Directory;
 use wire::rank::{FromHost, FromNode, RankArea, state};
 use wire::region_log::RegionLog;
 use wire::signal::Mailbox;
@@ -126,11 +125,10 @@ impl Area {
     /// All that host processes map, as base and length.
     pub fn shown(&self) -> Vec<(u64, u64)> {
         let mut shown = Vec::new();
-        let directory: Option<Directory> = self.record(self.layout.objects);
         for rank in 0..self.config.ranks {
             let node = self.layout.rank(rank) + offset_of!(RankArea, node);
-            if let (Some(node), Some(directory)) = (self.record(node), &directory) {
-                let mappable = Mappable::of(self.base, &self.layout, &node, directory);
+            if let Some(node) = self.record(node) {
+                let mappable = Mappable::of(self.base, &self.layout, &node);
                 shown.extend(mappable.ranges());
             }
         }
@@ -182,7 +180,6 @@ impl Area {
         add(None, offset_of!(Header, node_state), states as u64, false);
         add(None, offset_of!(Header, pong), 8, true);
         add(None, layout.clock, bytes::<ClockPage>(), true);
-        add(None, layout.objects, bytes::<Directory>(), false);
         for cpu in 0..self.config.cpus {
             add(None, layout.cpu_stats(cpu), bytes::<CpuStats>(), false);
         }

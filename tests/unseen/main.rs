@@ -317,3 +317,27 @@ fn no_frame_is_lost() -> Result<()> {
     );
     Ok(())
 }
+
+/// A QEMU that does not load the agent runs programs all the same: only who wants a file laid notices.
+#[test]
+fn the_agent_is_in_qemu_or_it_is_said() -> Result<()> {
+    let hello = tree::program("glibc-static", "hello");
+    for is_library in [true, false] {
+        let scratch = Scratch::new()?;
+        let [log, file] = ["log", "file"].map(|name| scratch.path().join(name));
+        std::fs::write(&file, "no library")?;
+        let [log, file] = [&log, &file].map(|path| path.to_string_lossy());
+        let library = [("MARGAY_AGENT_LIBRARY", &*file)];
+        let outcome = Run::yod(&["--kernel-log", &log, "--", &hello.to_string_lossy()])
+            .env(if is_library { &[] } else { &library })
+            .run_in(&scratch)?;
+        outcome.ended_well()?;
+        let text = std::fs::read_to_string(&*log)?;
+        let is_missing = text.contains("agent: the machine has none");
+        ensure!(
+            text.contains("PCT") && is_missing != is_library,
+            "{is_library}: {text}"
+        );
+    }
+    Ok(())
+}

@@ -23,7 +23,7 @@ pub const LOG_COM1: &str = "com1";
 /// "MARGAYC" and a zero, little-endian.
 pub const MAGIC: u64 = 0x0043_5941_4752_414d;
 /// Version of everything in this crate; both sides must have the same.
-pub const VERSION: u64 = 8;
+pub const VERSION: u64 = 9;
 /// The ivshmem peer number of the node.
 pub const NODE_PEER: u16 = 0;
 /// The ivshmem peer number of the host.
@@ -149,6 +149,9 @@ pub struct Header {
     // Written by the host when the node is up, for yod.
     /// Bytes of the partitions that were given memory of the host before they were touched.
     pub populated_bytes: Word,
+    // Written by the host when the node is up, for the QK, whose core it rings then.
+    /// For each core the last [`LostPage`](crate::lost::LostPage).
+    pub lost: [Word; MAX_CPUS],
 }
 
 impl Header {

@@ -8,7 +8,6 @@
 //!   ranks        RANK_STRIDE per rank        record, signal mailbox, children
 //!   threads      THREADS_STRIDE per rank     ship slots and words of up to MAX_THREADS threads
 //!   region logs  LOG_STRIDE per rank
-//!   objects      DIRECTORY_BYTES             which files lie in the node pool
 //!   traces       TRACE_STRIDE per rank       only with flag::TRACE
 //! ```
 
@@ -16,7 +15,6 @@ use core::mem::size_of;
 
 use crate::boot::{Config, Header, flag};
 use crate::clock::ClockPage;
-use crate::objects::Directory;
 use crate::rank::RankArea;
 use crate::region_log::RegionLog;
 use crate::stats::CpuStats;
@@ -37,8 +35,6 @@ pub const RANK_STRIDE: usize = pages(size_of::<RankArea>());
 pub const THREADS_STRIDE: usize = pages(size_of::<ThreadAreas>());
 /// Bytes from one rank's region log to the next.
 pub const LOG_STRIDE: usize = pages(size_of::<RegionLog>());
-/// Bytes of the directory of the node pool.
-pub const DIRECTORY_BYTES: usize = pages(size_of::<Directory>());
 /// Bytes from one rank's trace ring to the next.
 pub const TRACE_STRIDE: usize = pages(size_of::<TraceRing>());
 
@@ -56,8 +52,6 @@ pub struct Layout {
     rank_areas: usize,
     thread_areas: usize,
     region_logs: usize,
-    /// The directory of the node pool ([`Directory`]).
-    pub objects: usize,
     traces: Option<usize>,
     /// Bytes of the whole area.
     pub total_bytes: usize,
@@ -73,8 +67,7 @@ impl Layout {
         let rank_areas = cpu_stats + config.cpus * STATS_STRIDE;
         let thread_areas = rank_areas + config.ranks * RANK_STRIDE;
         let region_logs = thread_areas + config.ranks * THREADS_STRIDE;
-        let objects = region_logs + config.ranks * LOG_STRIDE;
-        let end = objects + DIRECTORY_BYTES;
+        let end = region_logs + config.ranks * LOG_STRIDE;
         let (traces, total_bytes) = if config.has(flag::TRACE) {
             (Some(end), end + config.ranks * TRACE_STRIDE)
         } else {
@@ -89,7 +82,6 @@ impl Layout {
             rank_areas,
             thread_areas,
             region_logs,
-            objects,
             traces,
             total_bytes,
         }

@@ -18,10 +18,10 @@ pub mod children;
 pub mod clock;
 pub mod info;
 pub mod layout;
+pub mod lost;
 pub mod mappable;
 #[cfg(loom)]
 pub mod model;
-pub mod objects;
 pub mod ram;
 pub mod rank;
 pub mod region_log;

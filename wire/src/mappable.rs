@@ -8,8 +8,8 @@
 //! | the node pool | every proxy; children of ranks |
 
 use crate::layout::Layout;
-use crate::objects::Directory;
 use crate::rank::FromNode;
+use crate::word::Word;
 
 /// Guest-physical memory that the proxy of a rank may map, as base and length in bytes.
 #[derive(Clone, Copy, Debug)]
@@ -27,12 +27,13 @@ pub struct Mappable {
 impl Mappable {
     /// What the records of a node whose area lies at `area_gpa` say.
     #[must_use]
-    pub fn of(area_gpa: u64, layout: &Layout, node: &FromNode, directory: &Directory) -> Mappable {
+    pub fn of(area_gpa: u64, layout: &Layout, node: &FromNode) -> Mappable {
+        let range = |words: &[Word; 2]| (words[0].load(), words[1].load());
         Mappable {
             area: (area_gpa, layout.total_bytes as u64),
             clock_gpa: area_gpa + layout.clock as u64,
-            partition: (node.partition[0].load(), node.partition[1].load()),
-            pool: directory.pool(),
+            partition: range(&node.partition),
+            pool: range(&node.pool),
         }
     }
 

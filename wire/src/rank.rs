@@ -142,6 +142,8 @@ pub struct FromNode {
     pub cpus: [Word; 2],
     /// Physical base and bytes of its partition.
     pub partition: [Word; 2],
+    /// Physical base and bytes of the node pool, which all ranks share.
+    pub pool: [Word; 2],
     /// Resource limits, soft and hard, by RLIMIT_* number, as the rank has set or inherited them: /proc and children have these.
     pub rlimits: [[Word; 2]; RLIM_NLIMITS],
     /// Where its heap (brk) begins.

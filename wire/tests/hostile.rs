@@ -5,7 +5,6 @@
 use abi::map::{MAX_RANKS, PAGE, USER_BASE, USER_TOP};
 use margay_wire::boot::{Config, Header, MAX_CPUS, flag};
 use margay_wire::clock::ClockPage;
-use margay_wire::objects::{Directory, ENTRIES};
 use margay_wire::region_log::{Change, RECORDS, RegionLog, prot};
 use margay_wire::ship::{Caller, Server, Slot};
 use margay_wire::signal::{self, Mailbox, Signal};
@@ -91,16 +90,6 @@ proptest! {
         } else {
             prop_assert!(right < fields.len());
         }
-    }
-
-    #[test]
-    fn a_directory_has_few_entries_of_the_file_that_was_asked_for(words in words::<Directory>(), file: [u8; 2]) {
-        let directory: Directory = memory(&words);
-        // Of the words that are there, and others.
-        let file = file.map(|at| words[usize::from(at)]);
-        let found: Vec<_> = directory.entries(file).collect();
-        prop_assert!(found.len() <= ENTRIES);
-        prop_assert!(found.iter().all(|entry| entry.file == file && entry.len_bytes > 0));
     }
 
     #[test]

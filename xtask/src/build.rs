@@ -1,4 +1,4 @@
-//! Building what runs: the kernel and the PCT for the node, yod for the host.
+//! Building what runs: the kernel and the PCT for the node, yod and the agent for the host.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -74,7 +74,7 @@ pub fn cargo() -> Command {
 /// When something is missing or a build fails.
 pub fn all() -> Result<()> {
     setup::all()?;
-    together(&[node, host])
+    together(&[node, host, || agent(&root(), &output())])
 }
 
 /// Does several things at the same time: linking the kernel, for one, keeps a single core busy.
@@ -94,6 +94,32 @@ pub fn together(tasks: &[fn() -> Result<()>]) -> Result<()> {
 /// Builds yod.
 fn host() -> Result<()> {
     run(cargo().args(["build", "--quiet", "--release", "-p", "yod"]))
+}
+
+/// How libraries that QEMU loads are compiled.
+pub const LIBRARY_FLAGS: [&str; 8] = [
+    "-std=gnu11",
+    "-O2",
+    "-Wall",
+    "-Wextra",
+    "-Werror",
+    "-fPIC",
+    "-shared",
+    "-fvisibility=hidden",
+];
+
+/// Builds a tree's agent, which yod preloads into QEMU.
+///
+/// # Errors
+/// When it cannot be compiled.
+pub fn agent(tree: &Path, to: &Path) -> Result<()> {
+    std::fs::create_dir_all(to)?;
+    replace_by(&to.join("agent.so"), |new| {
+        let source = tree.join("host/agent/agent.c");
+        let mut cc = Command::new("gcc");
+        cc.args(LIBRARY_FLAGS).arg("-o").arg(new).arg(source);
+        captured(&mut cc).map(drop)
+    })
 }
 
 /// Measures; see bench/.

@@ -1,4 +1,4 @@
-//! Installing: PREFIX/bin/yod, PREFIX/lib/margay/{margay.elf,pct}, which yod finds relative to itself, its manual page and its
+//! Installing: PREFIX/bin/yod, PREFIX/lib/margay/{margay.elf,pct,agent.so}, which yod finds relative to itself, its manual page and its
 //! completions where shells look for them; and taking all of that away again.
 
 use std::fs;
@@ -16,6 +16,7 @@ const FILES: &[(From, &str)] = &[
     // Not stripped: panics are reported with the kernel's own names.
     (From::Node("margay.elf"), "lib/margay/margay.elf"),
     (From::Node("pct"), "lib/margay/pct"),
+    (From::Node("agent.so"), "lib/margay/agent.so"),
     (From::Said(&["--man"]), "share/man/man1/yod.1"),
     (
         From::Said(&["--completions", "bash"]),
@@ -36,7 +37,7 @@ const OWN_DIRS: &[&str] = &["lib/margay"];
 enum From {
     /// yod without its symbols, most of its size.
     Stripped,
-    /// A built node file.
+    /// A built file of the node's.
     Node(&'static str),
     /// What yod prints with these options.
     Said(&'static [&'static str]),

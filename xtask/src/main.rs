@@ -37,7 +37,7 @@ struct Cli {
 enum Task {
     /// Install what is missing: Debian packages (as root), the Rust targets.
     Setup,
-    /// Build the kernel, the PCT and yod.
+    /// Build the kernel, the PCT, yod and the agent.
     Build,
     /// Build the programs that the tests and the demo run.
     Programs,
@@ -83,7 +83,7 @@ enum Task {
         #[arg(long)]
         only: Option<String>,
     },
-    /// Install yod, the kernel and the PCT, the manual page and completions.
+    /// Install yod, the kernel, the PCT and the agent, the manual page and completions.
     Install {
         /// Where to: PREFIX/bin, PREFIX/lib/margay, PREFIX/share.
         #[arg(long)]

@@ -10,7 +10,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::build::{captured, root, target};
+use crate::build::{LIBRARY_FLAGS, captured, root, target};
 use crate::setup;
 
 /// The source of QEMU 7.2, and its SHA-256 as the package's signed description (.dsc) has it. Whether QEMU takes plugins of this
@@ -18,17 +18,6 @@ use crate::setup;
 const SOURCE: &str = "qemu_7.2+dfsg.orig.tar.xz";
 const SOURCE_SHA256: &str = "91aca71520040edc40b8d437aa3004dae614f58e286cf653ee8996c07af2962f";
 const HEADER: &str = "qemu-plugin.h";
-
-const FLAGS: [&str; 8] = [
-    "-std=gnu11",
-    "-O2",
-    "-Wall",
-    "-Wextra",
-    "-Werror",
-    "-fPIC",
-    "-shared",
-    "-fvisibility=hidden",
-];
 
 /// What building gave.
 pub enum Built {
@@ -64,7 +53,7 @@ fn try_build() -> Result<Built> {
     let from = root().join("bench/plugin");
     captured(
         Command::new("gcc")
-            .args(FLAGS)
+            .args(LIBRARY_FLAGS)
             .arg("-I")
             .arg(&folder)
             .arg("-o")

@@ -38,8 +38,7 @@ what programs that test Linux itself have run into.
 |---|---|---|
 | open of /proc/self/maps | child | names no file but what it maps itself, and no vDSO, until it calls exec: its memory is a copy, in pages that have no file |
 | mlockall | child | counts all of the main thread's stack as mapped, as it is on the rank: ENOMEM where RLIMIT_MEMLOCK is smaller |
-| shmdt, shmctl | child | an attachment that it has inherited is frames of the node to Linux, no segment: shmdt is EINVAL, and shm_nattch does not count it |
-| shmat | child | attaches Linux's own memory of the segment, which has what was written back last, not what ranks store |
+| shmctl | child | shm_nattch also counts what the node itself has attached, in QEMU and in each rank's proxy |
 | io_submit | rank | returns when what it has submitted is done; IOCB_CMD_POLL is EINVAL: data is moved by the calls that requests stand for |
 | signalfd4 | rank | never reads SIGCONT, SIGTTIN, SIGTTOU, SIGURG, SIGSTKFLT: the proxy has to know of them (docs/adr/0050) |
 | keyctl | rank | EOPNOTSUPP for commands with structures, which would have to be followed, and for the parent's session, which is yod's |

@@ -48,13 +48,12 @@ pub enum HostOp {
     /// besides: keeps a regular file, which is being
     /// mapped there and shared, open until [`Self::ReleaseFile`]. ENODEV for anything but a regular file.
     HoldFile = 16,
-    /// load_object(device, inode, gpa, len_bytes, offset) -> bytes read: from a file that is held into frames of the node pool.
-    LoadObject = 17,
-    /// write_object(device, inode, gpa, len_bytes, offset, told) -> bytes written: as much as lies before the file's end, from
-    /// frames of the node pool. `told` is 1 when the program gets the error; else its user gets a line.
-    WriteObject = 18,
-    /// release_file(device, inode, last) -> 0: no call of this proxy uses frames of the file any more that the log has taken
-    /// away, and no call of any proxy uses what the directory does not list any more. `last` is 1 when nothing of the
+    /// lay_file(device, inode, gpa, len_bytes, offset, access) -> 0: what the rank is shown of these frames of the node pool are pages
+    /// of a file that is held, from now on. `access` is 0, or what the node itself is to have them for there: 1 to read, 2 also to write.
+    LayFile = 17,
+    /// clear_frames(gpa, len_bytes) -> 0: these frames are the pool's memory again, and no file's pages.
+    ClearFrames = 18,
+    /// release_file(device, inode, last) -> 0: this proxy has let go of what the log has taken away. `last` is 1 when nothing of the
     /// file is mapped by the rank: it is closed.
     ReleaseFile = 19,
     /// file_bytes(device, inode) -> length of a file that is held.
@@ -70,9 +69,12 @@ pub enum HostOp {
     /// the program's, and the rank's [`RankInfo`](super::RankInfo) describes it. The calling thread was the last; the first has its nice value
     /// from now on. EINVAL when none was prepared.
     CommitExec = 23,
+    /// write_back(addr, len_bytes, flags) -> 0: as msync(2), of memory that shows pages of a file.
+    WriteBack = 24,
+    /// restore_frames(gpa, len_bytes) -> 0: these frames, of one piece of a file, are its pages again where it has them again.
+    RestoreFrames = 25,
     /// describe_text(fd, addr, len_bytes, offset) -> when a regular file, which is being mapped there and not to be written to, was last
-    /// changed, in nanoseconds; its device and inode besides. EAGAIN where another change might not show in that, and where ranks
-    /// share mappings of the file, which they may write to.
+    /// changed, in nanoseconds; its device and inode besides. EAGAIN where another change might not show in that.
     DescribeText = 30,
     /// load_text(fd, gpa, len_bytes, offset) -> as [`Self::DescribeText`], after it has read the file into frames of the node pool,
     /// which are zero behind its end. EAGAIN when it has less than all of their pages.
@@ -111,13 +113,15 @@ impl HostOp {
             14 => Some(HostOp::ChildSignal),
             15 => Some(HostOp::IsWithChild),
             16 => Some(HostOp::HoldFile),
-            17 => Some(HostOp::LoadObject),
-            18 => Some(HostOp::WriteObject),
+            17 => Some(HostOp::LayFile),
+            18 => Some(HostOp::ClearFrames),
             19 => Some(HostOp::ReleaseFile),
             20 => Some(HostOp::FileBytes),
             21 => Some(HostOp::HoldSegment),
             22 => Some(HostOp::PrepareExec),
             23 => Some(HostOp::CommitExec),
+            24 => Some(HostOp::WriteBack),
+            25 => Some(HostOp::RestoreFrames),
             30 => Some(HostOp::DescribeText),
             31 => Some(HostOp::LoadText),
             40 => Some(HostOp::WakeChildren),

@@ -8,6 +8,7 @@
 //! `unsafe` lives in [`sys`] and [`shared`] only: fork, signal masks, mapping shared memory, reading the TSC.
 #![deny(unsafe_code)]
 
+pub mod agent;
 pub mod bells;
 pub mod binding;
 pub mod clock;

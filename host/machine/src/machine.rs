@@ -11,6 +11,7 @@ use std::path::Path;
 
 use rustix::event::PollFd;
 
+use crate::agent::Agent;
 use crate::bells::Bells;
 use crate::binding::Binding;
 use crate::memory::Memory;
@@ -80,6 +81,9 @@ pub trait Instance {
 
     /// Does what it has to do itself, if anything.
     fn serve(&mut self);
+
+    /// What lays pages of files over the node pool, if it has one; it is there before the machine does anything, or never.
+    fn agent(&self) -> Option<&Agent>;
 
     /// Takes what there is of the kernel log, without waiting.
     fn read_log(&mut self, take: impl FnMut(&[u8]));

@@ -50,7 +50,7 @@ pub enum Message {
         ram: Vec<Piece>,
         /// The keeper's process id.
         keeper: i32,
-        /// RAM, the node's doorbells, the host's.
+        /// RAM, the node's doorbells, the host's, and the agent's socket if there is one.
         descriptors: usize,
     },
     /// Keeper: descriptors, attached.

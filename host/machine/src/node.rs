@@ -56,6 +56,8 @@ pub struct Node {
     pub node_bells: Vec<OwnedFd>,
     /// Signalled by the node for rank r.
     pub host_bells: Vec<OwnedFd>,
+    /// Where requests for the agent go, which lays pages of files over the pool, on a node that has both.
+    pub agent: Option<OwnedFd>,
     /// The communication area.
     pub comm: Comm,
 }
@@ -216,9 +218,11 @@ fn process(socket: &OwnedFd, pid: i32) -> Option<(Pid, OwnedFd)> {
 
 impl Node {
     fn new(plan: Plan, ram: Ram, mut fds: Vec<OwnedFd>) -> Result<Node, NoNode> {
-        if fds.len() != 2 + plan.cpus + plan.ranks {
+        let count = 2 + plan.cpus + plan.ranks;
+        if fds.len() != count && fds.len() != count + 1 {
             return Err(NoNode::Io(io::ErrorKind::InvalidData.into()));
         }
+        let agent = fds.split_off(count).pop();
         let host_bells = fds.split_off(2 + plan.cpus);
         let node_bells = fds.split_off(2);
         let pool = fds.remove(1);
@@ -230,6 +234,7 @@ impl Node {
             memory,
             node_bells,
             host_bells,
+            agent,
             comm,
         })
     }

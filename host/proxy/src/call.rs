@@ -7,7 +7,6 @@
 
 pub(crate) mod args;
 mod aside;
-pub(crate) mod coherent;
 pub(crate) mod make;
 mod nested;
 mod option;
@@ -111,8 +110,7 @@ impl Caller {
                 others::signal_by_descriptor(rank, &args)?
             }
             Special::No if is(call, libc::SYS_vmsplice) => splice::carry_out(&args)?,
-            Special::No => coherent::carry_out(rank, call.nr, &args, &self.scratch)
-                .unwrap_or_else(|| by_number(rank, call.nr, &args)),
+            Special::No => by_number(rank, call.nr, &args),
             Special::Answer(ret) => ret,
         };
         if i64::from(call.nr) == libc::SYS_connect && ret == 0 {

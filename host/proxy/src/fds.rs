@@ -192,21 +192,26 @@ pub fn close_on_exec(first: u64, keep: &[RawFd]) {
 
 /// Gives the calling thread a table of descriptors of its own in which there is nothing but `keep`; whether that could be.
 /// All lie below `end`.
-pub fn leave_table(keep: RawFd, end: u64) -> bool {
-    let keep = keep as u64;
-    leave_without([(0, keep - 1), (keep + 1, LAST)], end)
+pub fn leave_table(keep: &[RawFd], end: u64) -> bool {
+    let mut kept: Vec<u64> = keep.iter().map(|&fd| fd as u64).collect();
+    kept.sort_unstable();
+    let starts = std::iter::once(0).chain(kept.iter().map(|fd| fd + 1));
+    let ends = kept.iter().copied().chain([LAST + 1]);
+    let others = starts.zip(ends).filter(|(start, end)| start < end);
+    let others: Vec<_> = others.map(|(start, end)| (start, end - 1)).collect();
+    leave_without(&others, end)
 }
 
 /// The same, with nothing but those of the proxy, which begin with `first_own`.
 pub fn leave_ranks_table(first_own: u64) -> bool {
-    leave_without([(0, first_own - 1), (LAST, LAST)], first_own)
+    leave_without(&[(0, first_own - 1)], first_own)
 }
 
 /// Linux knows no larger number, and no descriptor has it.
 const LAST: u64 = u32::MAX as u64;
 
 /// Gives the calling thread a table of its own without these ranges of descriptors, which lie below `end`; whether that could be.
-fn leave_without(ranges: [(u64, u64); 2], end: u64) -> bool {
+fn leave_without(ranges: &[(u64, u64)], end: u64) -> bool {
     let call = |nr: i64, args: [u64; 3]| {
         let [a, b, c] = args;
         // SAFETY: 1. No memory is passed. 2. The descriptors that are closed are this thread's alone, and it uses none of them.
@@ -215,7 +220,7 @@ fn leave_without(ranges: [(u64, u64); 2], end: u64) -> bool {
     // No descriptor is in this range. Linux before 5.9 has no close_range(2), and a container may keep unshare(2) from us.
     let own = call(libc::SYS_close_range, [LAST, LAST, CLOSE_RANGE_UNSHARE])
         || call(libc::SYS_unshare, [libc::CLONE_FILES as u64, 0, 0]);
-    for (first, last) in ranges {
+    for &(first, last) in ranges {
         if own && !call(libc::SYS_close_range, [first, last, 0]) {
             for fd in first..=last.min(end) {
                 call(libc::SYS_close, [fd, 0, 0]);

@@ -9,11 +9,10 @@ use abi::map::USER_TOP;
 
 use wire::ship::Request;
 
-use crate::call::coherent;
+use crate::agent::Access;
 use crate::cancel;
 use crate::child;
 use crate::dump;
-use crate::end;
 use crate::errno::linux;
 use crate::exec;
 use crate::fds;
@@ -23,6 +22,7 @@ use crate::objects::File;
 use crate::rank::Rank;
 use crate::signals;
 use crate::special;
+use crate::stub;
 use crate::watcher;
 use crate::worker;
 
@@ -87,14 +87,17 @@ pub fn carry_out(rank: &'static Rank, index: usize, request: &Request) -> Result
         }
         Some(HostOp::LeftPending) => Ok(signals::pending() as i64),
         Some(HostOp::HoldFile) => hold_file(rank, index, args),
-        Some(HostOp::LoadObject) => object(args, |file| {
-            rank.objects().load(file, args[2], args[3], args[4])
+        Some(HostOp::LayFile) => object(args, |file| {
+            let place = [args[2], args[3], args[4]];
+            rank.objects().lay(file, place, access(args[5])?)
         }),
-        Some(HostOp::WriteObject) => object(args, |file| {
-            write_object(rank, file, [args[2], args[3], args[4]], args[5] != 0)
-        }),
+        Some(HostOp::WriteBack) => write_back(args),
+        Some(HostOp::RestoreFrames) => rank.objects().restore(args[0], args[1]),
+        Some(HostOp::ClearFrames) => rank.objects().clear(args[0], args[1]),
         Some(HostOp::ReleaseFile) => object(args, |file| {
-            rank.objects().release(file, args[2] != 0);
+            if args[2] != 0 {
+                rank.objects().release(file);
+            }
             Ok(0)
         }),
         Some(HostOp::HoldSegment) => hold_segment(rank, index, args),
@@ -135,7 +138,6 @@ fn load_file(rank: &Rank, args: &[u64; 6]) -> Result<i64, Errno> {
     let [fd, addr, len_bytes, offset, ..] = *args;
     let file = descriptor(rank, fd)?;
     let read = read_file(file, addr, len_bytes, offset)?;
-    coherent::overlay(rank, file, addr, read as u64, offset);
     place(rank, file, addr, len_bytes, offset)?;
     Ok(read)
 }
@@ -202,21 +204,24 @@ fn object(args: &[u64; 6], work: impl FnOnce(File) -> Result<i64, Errno>) -> Res
     work([args[0], args[1]])
 }
 
-/// Writes frames back; if the program is not `notified` of a failure, its user is.
-fn write_object(rank: &Rank, file: File, place: [u64; 3], notified: bool) -> Result<i64, Errno> {
-    let written = rank.objects().write_back(file, place);
-    if let Err(why) = written
-        && !notified
-        && let Some(name) = rank.objects().lost(file)
-    {
-        let why = rustix::io::Errno::from_raw_os_error(why.0.into());
-        let line = format!(
-            "{}: could not write back {name}, which it had mapped: {why}; what was stored is lost (msync tells a program)\n",
-            rank.name()
-        );
-        end::print(rank, &line);
+/// What the node itself is to have a file for.
+fn access(nr: u64) -> Result<Option<Access>, Errno> {
+    match nr {
+        0 => Ok(None),
+        1 => Ok(Some(Access::READ)),
+        2 => Ok(Some(Access::WRITE)),
+        _ => Err(Errno::EINVAL),
     }
-    written
+}
+
+/// Has what is stored in pages of a file written to it (address, bytes, flags).
+fn write_back(args: &[u64; 6]) -> Result<i64, Errno> {
+    let [addr, len_bytes, ..] = *args;
+    if addr.checked_add(len_bytes).is_none_or(|end| end > USER_TOP) {
+        return Err(Errno::EFAULT);
+    }
+    // SAFETY: 1. No memory changes, whatever is mapped there.
+    Errno::check(unsafe { stub::syscall(libc::SYS_msync as u64, args) })
 }
 
 /// A descriptor that the rank names.

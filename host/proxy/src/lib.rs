@@ -10,6 +10,7 @@
 //! What the node says is checked before it is believed: a wrong pointer costs the program an `EFAULT`, a wrong record of
 //! its kernel ends the rank with one line.
 
+pub mod agent;
 mod call;
 mod cancel;
 mod child;
@@ -33,6 +34,7 @@ mod memory;
 mod objects;
 mod posted;
 pub mod program;
+mod ram_files;
 mod rank;
 mod regions;
 mod reservations;
@@ -66,6 +68,8 @@ pub struct Config {
     pub ram: OwnedFd,
     /// Its end, with the node pool.
     pub pool: OwnedFd,
+    /// Where requests to lay pages of files over the pool go, if the node takes any.
+    pub agent: Option<OwnedFd>,
     /// Which guest-physical addresses are RAM, and where in these files they lie.
     pub ram_layout: wire::ram::Ram,
     /// Guest-physical address of the communication area.

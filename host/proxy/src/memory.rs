@@ -1,8 +1,8 @@
 //! The rank's memory in this process.
 //!
 //! 0..512 GiB belong to the rank: all of it is reserved at start without access, and every change that the QK logs is
-//! repeated here with a shared mapping of guest RAM at the same virtual address. This program itself lies far above. A
-//! mapping is never executable.
+//! repeated here with a shared mapping of guest RAM at the same virtual address, or of the file that is laid over it. This program
+//! itself lies far above. A mapping is never executable.
 //!
 //! Linux reads and writes the rank's buffers directly. What the proxy itself reads (paths, nested structures) it first
 //! copies, once, through [`RankMemory`]; [`Regions`] says before whether that can fault.
@@ -15,28 +15,34 @@
 
 mod copy;
 mod held;
+mod laid;
+mod show;
+mod vacant;
 
 use std::cell::RefCell;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::ptr::without_provenance_mut;
 use std::sync::Arc;
 
 use abi::Errno;
 use abi::map::{PAGE, USER_BASE, USER_TOP, WINDOW_TOP};
 use rustix::io;
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous};
+use rustix::mm::{Advice, MapFlags, madvise};
 use wire::mappable::Mappable;
-use wire::ram::{Place, Ram};
+use wire::ram::Place;
 use wire::region_log::{Change, prot};
 
 use crate::errno::linux;
 use crate::files::Files;
+use crate::objects::Objects;
+use crate::ram_files::RamFiles;
 use crate::regions::{Region, Regions};
 use crate::reservations::{Reservation, Reservations};
 
 pub use copy::{RankMemory, copy_bytes, move_all};
 use held::Found;
 pub use held::Held;
+use vacant::no_access;
 
 /// An address at which nothing is ever mapped.
 pub const GUARD_ADDR: u64 = USER_TOP;
@@ -81,31 +87,12 @@ pub enum BadChange {
     },
 }
 
-/// The files of guest RAM.
-#[derive(Debug)]
-pub struct RamFiles {
-    /// All but the end.
-    pub ram: OwnedFd,
-    /// The end, with the node pool.
-    pub pool: OwnedFd,
-    /// What lies where in them.
-    pub layout: Ram,
-}
-
-impl RamFiles {
-    /// The file that has all of `gpa .. gpa + len_bytes`, and where in it.
-    pub fn place(&self, gpa: u64, len_bytes: u64) -> Option<(&OwnedFd, u64)> {
-        match self.layout.place(gpa, len_bytes)? {
-            Place::Ram(offset) => Some((&self.ram, offset)),
-            Place::Pool(offset) => Some((&self.pool, offset)),
-        }
-    }
-}
-
 /// The rank's memory. There is one per process.
 #[derive(Debug)]
 pub struct Memory {
     ram: Arc<RamFiles>,
+    /// Which of it are pages of files.
+    objects: Arc<Objects>,
     regions: Regions,
     reservations: Reservations,
     /// What RAM and pool were found to hold.
@@ -119,11 +106,12 @@ impl Memory {
     ///
     /// # Errors
     /// ENOMEM when the address space is limited, EEXIST when something of this process lies there.
-    pub fn reserve(ram: Arc<RamFiles>) -> io::Result<Memory> {
+    pub fn reserve(ram: Arc<RamFiles>, objects: Arc<Objects>) -> io::Result<Memory> {
         let len_bytes = GUARD_ADDR + GUARD_BYTES - USER_BASE;
         no_access(USER_BASE, len_bytes, MapFlags::FIXED_NOREPLACE)?;
         Ok(Memory {
             ram,
+            objects,
             regions: Regions::default(),
             reservations: Reservations::default(),
             found: Default::default(),
@@ -146,26 +134,29 @@ impl Memory {
                 let [read, write, exec] =
                     [prot::READ, prot::WRITE, prot::EXEC].map(|bit| prot & bit != 0);
                 let text = prot & prot::TEXT != 0;
-                let place = self.ram.place(gpa, len_bytes);
                 // Text is never written to.
-                let place =
-                    place.filter(|_| allowed.allows(gpa, len_bytes, write) && !(text && write));
-                let place = place.ok_or(BadChange::NotOurs { gpa, len_bytes })?;
-                show(addr, len_bytes, place, read, write).map_err(|errno| BadChange::Linux {
-                    addr,
-                    len_bytes,
-                    errno,
-                })?;
+                if !allowed.allows(gpa, len_bytes, write) || text && write {
+                    return Err(BadChange::NotOurs { gpa, len_bytes });
+                }
                 self.reservations.remove(addr, addr + len_bytes);
-                self.regions.map(Region {
-                    start: addr,
-                    end: addr + len_bytes,
-                    gpa,
-                    read,
-                    write,
-                    exec,
-                    shared: allowed.is_shared(gpa) && !text,
-                });
+                for (frames, place) in self.objects.parts(gpa..gpa + len_bytes) {
+                    let start = addr + (frames.start - gpa);
+                    let region = Region {
+                        start,
+                        end: start + (frames.end - frames.start),
+                        gpa: frames.start,
+                        read,
+                        write,
+                        exec,
+                        shared: allowed.is_shared(gpa) && !text,
+                        laid: place.is_some(),
+                    };
+                    match place {
+                        Some(place) => self.show_laid(&region, place),
+                        None => self.show(&region),
+                    }?;
+                    self.regions.map(region);
+                }
             }
             Change::Unmap { addr, len_bytes } => {
                 self.hide(addr, len_bytes)?;
@@ -185,18 +176,6 @@ impl Memory {
             }
             Change::Forget { addr, len_bytes } => self.files.remove(addr, addr + len_bytes),
         }
-        Ok(())
-    }
-
-    /// Shows nothing there any more.
-    fn hide(&mut self, addr: u64, len_bytes: u64) -> Result<(), BadChange> {
-        no_access(addr, len_bytes, MapFlags::FIXED).map_err(|errno| BadChange::Linux {
-            addr,
-            len_bytes,
-            errno,
-        })?;
-        self.regions.unmap(addr, addr + len_bytes);
-        self.reservations.remove(addr, addr + len_bytes);
         Ok(())
     }
 
@@ -222,6 +201,10 @@ impl Memory {
         if self.is_text(&region) {
             return Err(io::Errno::FAULT);
         }
+        if region.laid {
+            let written = laid::write(addr, bytes);
+            return written.map(|()| region).map_err(|_| io::Errno::FAULT);
+        }
         let gpa = region.gpa + (addr - region.start);
         let place = (len_bytes <= region.end - addr)
             .then(|| self.ram.place(gpa, len_bytes))
@@ -233,8 +216,8 @@ impl Memory {
             .ok_or(io::Errno::IO)
     }
 
-    /// Keeps all of it, and the addresses that are free, from a process that is forked now: what Linux does not copy there
-    /// need not be unmapped.
+    /// Keeps all of it but pages of files, and the addresses that are free, from a process that is forked now: what Linux does not copy
+    /// there need not be unmapped.
     ///
     /// # Errors
     /// ENOMEM.
@@ -242,7 +225,14 @@ impl Memory {
         let len_bytes = GUARD_ADDR + GUARD_BYTES - USER_BASE;
         let all = without_provenance_mut(USER_BASE as usize);
         // SAFETY: 1. The range is what `reserve` has mapped, and what was mapped there since. 2. Its contents and access stay.
-        unsafe { madvise(all, len_bytes as usize, Advice::LinuxDontFork) }.map_err(linux)
+        unsafe { madvise(all, len_bytes as usize, Advice::LinuxDontFork) }.map_err(linux)?;
+        for region in self.regions.iter().filter(|region| region.laid) {
+            let at = without_provenance_mut(region.start as usize);
+            // SAFETY: 1. As above.
+            unsafe { madvise(at, region.len_bytes() as usize, Advice::LinuxDoFork) }
+                .map_err(linux)?;
+        }
+        Ok(())
     }
 
     /// What is mapped.
@@ -299,62 +289,16 @@ impl Memory {
     }
 }
 
-/// Maps a range of a file of guest RAM.
-fn show(
-    addr: u64,
-    len: u64,
-    (file, offset): (&OwnedFd, u64),
-    read: bool,
-    write: bool,
-) -> io::Result<()> {
-    if !read && !write {
-        return no_access(addr, len, MapFlags::FIXED);
-    }
-    let mut prot = ProtFlags::READ; // x86 cannot write what it cannot read
-    prot.set(ProtFlags::WRITE, write);
-    // SAFETY: 1. `Change` holds only addresses in USER_BASE..USER_TOP (checked by crate wire), all of which were
-    // reserved for this by `reserve`: no Rust object lies there. 2. Nothing refers to what is replaced: the
-    // rank's memory is only touched by `copy_bytes`, under the lock that guards `Memory`, and by Linux.
-    unsafe {
-        mmap(
-            without_provenance_mut(addr as usize),
-            len as usize,
-            prot,
-            MapFlags::SHARED | MapFlags::FIXED,
-            file,
-            offset,
-        )?;
-    }
-    Ok(())
-}
-
-/// Maps a range without access; `how` says whether it may replace something.
-fn no_access(addr: u64, len_bytes: u64, how: MapFlags) -> io::Result<()> {
-    // SAFETY: 1. With FIXED_NOREPLACE nothing that exists is replaced. 2. With FIXED the range lies in what was reserved
-    // that way (crate wire checks it), and nothing refers to its contents.
-    let start = unsafe {
-        mmap_anonymous(
-            without_provenance_mut(addr as usize),
-            len_bytes as usize,
-            ProtFlags::empty(),
-            MapFlags::PRIVATE | MapFlags::NORESERVE | how,
-        )?
-    };
-    // Linux before 4.17 takes FIXED_NOREPLACE for a hint.
-    if start.addr() as u64 == addr {
-        Ok(())
-    } else {
-        Err(io::Errno::EXIST)
-    }
-}
-
 impl RankMemory for Memory {
     fn read(&self, addr: u64, into: &mut [u8]) -> Result<(), Errno> {
         if !self.regions.allow(addr, into.len() as u64, false) {
             return Err(Errno::EFAULT);
         }
+        if self.regions.are_laid(addr, into.len() as u64) {
+            return laid::read(addr, into);
+        }
         // SAFETY: 1. `regions` repeats what is mapped here: the source is readable, and stays so as `&self` excludes
-        // `apply`. 2. `into` is writable and ours alone; the two do not overlap (see `reserve`).
+        // `apply`; guest RAM's files are never cut. 2. `into` is writable and ours alone; the two do not overlap (see `reserve`).
         unsafe { copy_bytes(into.as_mut_ptr(), rank_address(addr), into.len()) };
         Ok(())
     }
@@ -362,6 +306,9 @@ impl RankMemory for Memory {
     fn write(&self, addr: u64, bytes: &[u8]) -> Result<(), Errno> {
         if !self.regions.allow(addr, bytes.len() as u64, true) {
             return Err(Errno::EFAULT);
+        }
+        if self.regions.are_laid(addr, bytes.len() as u64) {
+            return laid::write(addr, bytes);
         }
         // SAFETY: 1. As in `read`, the other way round; the rank's memory holds no Rust objects.
         unsafe { copy_bytes(rank_address(addr), bytes.as_ptr(), bytes.len()) };

@@ -43,7 +43,7 @@ pub struct Parts {
     /// Its memory here.
     pub memory: Memory,
     /// Files that ranks share mappings of.
-    pub objects: Objects,
+    pub objects: Arc<Objects>,
     /// The process's descriptors.
     pub descriptors: Descriptors,
     /// Its program.
@@ -68,7 +68,7 @@ pub struct Rank {
     room: Room,
     link: Link,
     memory: Mutex<Memory>,
-    objects: Objects,
+    objects: Arc<Objects>,
     descriptors: Descriptors,
     running: Running,
     reception: Reception,

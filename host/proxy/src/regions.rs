@@ -23,9 +23,16 @@ pub struct Region {
     pub exec: bool,
     /// Does it show memory that ranks share?
     pub shared: bool,
+    /// Are these pages of a file?
+    pub laid: bool,
 }
 
 impl Region {
+    /// Its length.
+    pub fn len_bytes(&self) -> u64 {
+        self.end - self.start
+    }
+
     /// Its access as mmap(2) has it.
     pub fn protection(&self) -> u64 {
         let bits = [libc::PROT_READ, libc::PROT_WRITE, libc::PROT_EXEC];
@@ -49,7 +56,7 @@ impl Region {
 
     /// Whether both have the same access to memory of the same kind.
     fn is_like(&self, other: &Region) -> bool {
-        self.access() == other.access() && self.shared == other.shared
+        self.access() == other.access() && self.shared == other.shared && self.laid == other.laid
     }
 }
 
@@ -164,6 +171,30 @@ impl Regions {
         true
     }
 
+    /// Whether any of `addr .. addr + len_bytes` are pages of a file.
+    #[must_use]
+    pub fn are_laid(&self, addr: u64, len_bytes: u64) -> bool {
+        let end = addr.saturating_add(len_bytes);
+        let from_the_end = self.by_start.range(..end).rev();
+        let touched = from_the_end.map(|(_, region)| region);
+        let mut touched = touched.take_while(|region| region.end > addr);
+        len_bytes != 0 && touched.any(|region| region.laid)
+    }
+
+    /// Whether all of a region that shows pages of files is there already, with whatever access.
+    #[must_use]
+    pub fn show_laid(&self, region: &Region) -> bool {
+        let mut at = region.start;
+        while at < region.end {
+            let gpa = region.gpa + (at - region.start);
+            match self.at(at) {
+                Some(old) if old.laid && old.gpa + (at - old.start) == gpa => at = old.end,
+                _ => return false,
+            }
+        }
+        true
+    }
+
     /// End of what lies without a gap from `addr` on and has one access, whatever frames are behind it; `addr` itself where
     /// nothing is mapped.
     #[must_use]
@@ -205,14 +236,14 @@ mod tests {
 
     #[derive(Clone, Debug)]
     enum Op {
-        Map(u64, u64, u64, [bool; 4]),
+        Map(u64, u64, u64, [bool; 5]),
         Unmap(u64, u64),
     }
 
     fn op() -> impl Strategy<Value = Op> {
         let range = (0..PAGES as u64 - 1).prop_flat_map(|s| (Just(s), s + 1..PAGES as u64));
         prop_oneof![
-            (range.clone(), 0..64u64, any::<[bool; 4]>())
+            (range.clone(), 0..64u64, any::<[bool; 5]>())
                 // Every other one continues its neighbours where these have the same access.
                 .prop_map(|((s, e), g, access)| Op::Map(s, e, if g < 32 { s } else { g }, access)),
             range.prop_map(|(s, e)| Op::Unmap(s, e)),
@@ -229,8 +260,8 @@ mod tests {
             for op in ops {
                 match op {
                     Op::Map(start, end, gpa, access) => {
-                        let [read, write, exec, shared] = access;
-                        regions.map(Region { start, end, gpa, read, write, exec, shared });
+                        let [read, write, exec, shared, laid] = access;
+                        regions.map(Region { start, end, gpa, read, write, exec, shared, laid });
                         for page in start..end {
                             model[page as usize] = Some((gpa + page - start, access));
                         }
@@ -245,14 +276,21 @@ mod tests {
                 prop_assert_eq!((regions.mapped_bytes(), regions.peak_bytes()), (mapped, peak));
             }
             for (page, want) in model.iter().enumerate() {
-                let access = |r: &Region| [r.read, r.write, r.exec, r.shared];
+                let access = |r: &Region| [r.read, r.write, r.exec, r.shared, r.laid];
                 let have = regions.at(page as u64).map(|r| (r.gpa + page as u64 - r.start, access(r)));
                 prop_assert_eq!(have, *want);
             }
             for start in 0..PAGES {
                 for end in start..PAGES {
                     let all = model[start..end].iter().all(|p| p.is_some_and(|(_, [read, write, ..])| read || write));
-                    prop_assert_eq!(regions.allow(start as u64, (end - start) as u64, false), all);
+                    let len = (end - start) as u64;
+                    prop_assert_eq!(regions.allow(start as u64, len, false), all);
+                    let laid = |page: &Option<(u64, [bool; 5])>| page.is_some_and(|(_, access)| access[4]);
+                    let any = model[start..end].iter().any(laid);
+                    prop_assert_eq!(regions.are_laid(start as u64, len), any);
+                    let shown = Region { start: start as u64, end: end as u64, gpa: 7, read: true, write: true, exec: false, shared: true, laid: true };
+                    let there = (start..end).all(|page| laid(&model[page]) && model[page].is_some_and(|(gpa, _)| gpa == 7 + (page - start) as u64));
+                    prop_assert_eq!(regions.show_laid(&shown), there);
                 }
             }
             let list: Vec<_> = regions.iter().collect();

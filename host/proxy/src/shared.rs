@@ -1,7 +1,6 @@
 //! The rank's words in the communication area, mapped into this process.
 //!
-//! Only the pages of this rank are mapped, and those of the directory that all share; those of other ranks stay out of reach
-//! of a mistake here.
+//! Only the pages of this rank are mapped; those of other ranks stay out of reach of a mistake here.
 
 use std::os::fd::AsFd;
 use std::ptr::null_mut;
@@ -10,7 +9,6 @@ use abi::areas::Areas;
 use rustix::io;
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 use wire::layout::Layout;
-use wire::objects::Directory;
 use wire::ram::{Place, Ram};
 use wire::rank::RankArea;
 use wire::region_log::RegionLog;
@@ -26,8 +24,6 @@ pub struct RankWords {
     pub threads: &'static ThreadAreas,
     /// Its region log.
     pub log: &'static RegionLog,
-    /// The node's directory of shared files.
-    pub objects: &'static Directory,
     number: usize,
 }
 
@@ -47,7 +43,6 @@ impl RankWords {
             area: map_shared(&ram, ram_layout, comm_gpa + layout.rank(rank) as u64)?,
             threads: map_shared(&ram, ram_layout, comm_gpa + layout.threads(rank) as u64)?,
             log: map_shared(&ram, ram_layout, comm_gpa + layout.region_log(rank) as u64)?,
-            objects: map_shared(&ram, ram_layout, comm_gpa + layout.objects as u64)?,
             number: rank,
         })
     }

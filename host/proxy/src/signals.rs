@@ -143,11 +143,6 @@ pub fn send_to_self(signo: i32) {
     unsafe { stub::syscall(libc::SYS_kill as u64, &args) };
 }
 
-/// Takes a pending signal from the calling thread, which blocks it; whether there was one.
-pub fn forget(signo: i32) -> bool {
-    dequeue(signo).is_some()
-}
-
 /// Takes the signal that Linux has sent to the calling thread, which blocks it, for what it did; whether there was one. One that
 /// another process has sent is put back: that is for the whole process.
 pub fn take_own(signo: i32) -> bool {

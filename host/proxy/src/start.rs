@@ -21,8 +21,9 @@ use crate::doorbell;
 use crate::fds::{Limits, Own, close_on_exec};
 use crate::halt::Halted;
 use crate::kick::{KICK, Kick};
-use crate::memory::{Memory, RamFiles};
+use crate::memory::Memory;
 use crate::objects::{Holder, Objects};
+use crate::ram_files::RamFiles;
 use crate::rank::{Descriptors, Link, Parts, Rank, Reception};
 use crate::sandbox;
 use crate::shared::RankWords;
@@ -151,9 +152,10 @@ fn build(
         pool: keep(config.pool).map_err(&moved)?,
         layout: config.ram_layout,
     });
-    let holder = Holder::new(limits, keep).map_err(&moved)?;
-    let objects = Objects::new(ram.clone(), words.objects, holder);
-    let memory = Memory::reserve(ram).map_err(cannot("reserve 512 GiB of addresses"))?;
+    let holder = Holder::new(limits, config.agent, keep).map_err(&moved)?;
+    let objects = Arc::new(Objects::new(ram.clone(), words.area, holder));
+    let memory =
+        Memory::reserve(ram, objects.clone()).map_err(cannot("reserve 512 GiB of addresses"))?;
     let doorbell = keep(config.doorbell_in).map_err(&moved)?;
     let set = doorbell::set(&doorbell).map_err(cannot("watch the doorbell"))?;
     let blocked = signals::ALL & !signals::set(KICK);

@@ -54,9 +54,10 @@ struct Row {
 /// Prints the report on stdout; returns yod's exit status. `first` is a sample of the clocks from the start of the process.
 pub fn report(first: Sample, format: Format) -> u8 {
     type Find = fn() -> Finding;
-    let host: [(&str, Find); 10] = [
+    let host: [(&str, Find); 11] = [
         (Q35::NAME, program),
         ("kernel", parts),
+        ("agent", agent),
         ("firmware", firmware),
         ("accelerator", accelerator),
         ("cores", cores),
@@ -114,6 +115,21 @@ fn parts() -> Finding {
             parts.pct.display()
         )),
         Err(failure) => Bad(failure.line),
+    }
+}
+
+/// Whether QEMU takes it: it is started with it.
+fn agent() -> Finding {
+    let (Ok(qemu), Ok(parts)) = (Qemu::find(), Parts::find()) else {
+        return Note("not tried: see BAD above".into());
+    };
+    let path = qemu.path.display();
+    match qemu.takes_agent(&parts.agent) {
+        Ok(true) => Good(format!("{}, taken by {path}", parts.agent.display())),
+        Ok(false) => Note(format!(
+            "{path} loads no library of ours, so files cannot be laid over a node's memory: use one that is linked dynamically and has no privileges, as Debian's"
+        )),
+        Err(error) => Note(format!("unknown whether {path} takes it: {error}")),
     }
 }
 
@@ -208,6 +224,7 @@ fn boot(first: Sample) -> Result<accel::Accel, Failure> {
         machine: Q35 {
             qemu: Qemu::find().map_err(|none| missing(none.to_string()))?,
             accel: accel::choose(Choice::Auto).map_err(|no| missing(no.to_string()))?,
+            agent: parts.agent,
             icount: false,
             plugin: None,
         },

@@ -271,6 +271,7 @@ mod tests {
                 qboot: None,
             },
             accel: Accel::Tcg,
+            agent: "/nonexistent/agent.so".into(),
             icount: false,
             plugin: None,
         };

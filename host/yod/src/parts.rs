@@ -1,6 +1,6 @@
-//! Where yod's own parts are: the kernel and the PCT.
+//! Where yod's own parts are: the kernel, the PCT, and the agent that goes into QEMU.
 //!
-//! Named by MARGAY_KERNEL and MARGAY_PCT (for tests), installed beside yod (PREFIX/bin/yod, PREFIX/lib/margay/), or in the
+//! Named by MARGAY_KERNEL, MARGAY_PCT and MARGAY_AGENT_LIBRARY (for tests), installed beside yod (PREFIX/bin/yod, PREFIX/lib/margay/), or in the
 //! build tree above it (target/release/yod, target/margay/).
 
 use std::path::{Path, PathBuf};
@@ -9,12 +9,14 @@ use crate::failure::{Failure, status};
 
 const KERNEL: &str = "margay.elf";
 const PCT: &str = "pct";
+const AGENT: &str = "agent.so";
 
 /// Absolute paths.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Parts {
     pub kernel: PathBuf,
     pub pct: PathBuf,
+    pub agent: PathBuf,
 }
 
 impl Parts {
@@ -22,6 +24,7 @@ impl Parts {
         Ok(Parts {
             kernel: find("MARGAY_KERNEL", KERNEL, "kernel")?,
             pct: find("MARGAY_PCT", PCT, "PCT")?,
+            agent: find("MARGAY_AGENT_LIBRARY", AGENT, "agent")?,
         })
     }
 }

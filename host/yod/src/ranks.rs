@@ -204,6 +204,7 @@ fn proxy_config(
     Ok(proxy::Config {
         ram: node.memory.file.try_clone()?,
         pool: node.memory.pool.try_clone()?,
+        agent: node.agent.as_ref().map(OwnedFd::try_clone).transpose()?,
         ram_layout: node.memory.ram.clone(),
         comm_gpa: node.plan.comm_base(&node.memory.ram),
         wire: node.plan.config(),

@@ -54,7 +54,7 @@ impl Setup {
         let program = Program::find(&cli.command, &cli.variables, place)?;
         check_limits(1)?;
         check_linux()?;
-        let Parts { kernel, pct } = Parts::find()?;
+        let Parts { kernel, pct, agent } = Parts::find()?;
         let qemu = Qemu::find().map_err(|none| Failure::new(status::UNAVAILABLE, none))?;
         let plugin = qemu_plugin()?;
         let accel = if icount || plugin.is_some() {
@@ -68,6 +68,7 @@ impl Setup {
                 machine: Q35 {
                     qemu,
                     accel,
+                    agent,
                     icount,
                     plugin,
                 },

@@ -255,8 +255,6 @@ unsafe impl Shared for wire::clock::ClockPage {}
 // SAFETY: 1. As above.
 unsafe impl Shared for wire::info::InfoPage {}
 // SAFETY: 1. As above.
-unsafe impl Shared for wire::objects::Directory {}
-// SAFETY: 1. As above.
 unsafe impl Shared for wire::rank::RankArea {}
 // SAFETY: 1. As above.
 unsafe impl Shared for wire::region_log::RegionLog {}

@@ -4,13 +4,16 @@ use abi::Errno;
 use abi::control::HostOp;
 use abi::halt::Halt;
 use hal::traps::UserFrame;
-use qk_core::signals::{Action, Delivery, SigInfo, SigSet, Signal, sa};
+use qk_core::signals::{Action, Delivery, SigInfo, SigSet, Signal, sa, si};
+use wire::lost::LostPage;
 
 use crate::host::{ship, trace};
 use crate::rank::Rank;
 use crate::result::{RESTART, RESTART_ALWAYS, RESTART_NO_HANDLER};
 use crate::thread::Thread;
-use crate::{crash, debug, exit, halt, preempt, rseq, sched, shootdown, sigframe, signal, timer};
+use crate::{
+    crash, debug, exit, halt, preempt, rseq, sched, shared, shootdown, sigframe, signal, timer,
+};
 
 /// What pushing a frame counts at preemption points.
 const FRAME_WORK: u32 = 1000;
@@ -75,6 +78,11 @@ fn act<const DEBUG: bool>(
         ship::look_on();
         shootdown::catch_up();
         signal::claim(thread);
+        if let Some(said) = thread.pending().take_lost()
+            && let Some(at) = shared::lost(thread, LostPage::of(said.get()))
+        {
+            signal::force(thread, SigInfo::fault(Signal::BUS, si::BUS_ADRERR, at));
+        }
         if thread.pending().take_signal() {
             deliver::<DEBUG>(thread, frame, interrupted);
         }

@@ -6,7 +6,7 @@ use hal::traps::{Trap, UserFrame};
 use hal::vectors::{VEC_DOORBELL, VEC_TIMER, VEC_TLB, VEC_WAKE};
 use qk_core::paging::{self, WindowFault};
 use qk_core::regions::{Prot, Region, RegionFlags};
-use qk_core::signals::{SigInfo, Signal, code};
+use qk_core::signals::{SigInfo, Signal, code, si};
 
 use crate::host::ship;
 use crate::rank;
@@ -30,17 +30,6 @@ mod vector {
     pub const X87: u8 = 16;
     pub const ALIGNMENT: u8 = 17;
     pub const SIMD: u8 = 19;
-}
-
-/// si_code of include/uapi/asm-generic/siginfo.h.
-mod si {
-    pub const ILL_ILLOPN: i32 = 2;
-    pub const FPE_INTDIV: i32 = 1;
-    pub const SEGV_MAPERR: i32 = 1;
-    pub const SEGV_ACCERR: i32 = 2;
-    pub const BUS_ADRALN: i32 = 1;
-    pub const BUS_ADRERR: i32 = 2;
-    pub const TRAP_TRACE: i32 = 2;
 }
 
 /// An exception in ring 3. `DEBUG`: ranks may be debugged.
@@ -220,5 +209,6 @@ fn doorbell() {
     rank::home::ranks(here)
         .filter(|rank| rank.host().has_signals())
         .for_each(signal::rung);
+    shared::rung(here);
     ship::rung();
 }

@@ -13,7 +13,9 @@ use hal::sync::class;
 use hal::user::Fault;
 use qk_core::paging::{self, WindowFault};
 
-use crate::{preempt, thread, windows};
+use crate::aspace::Aspace;
+use crate::thread::{self, Thread};
+use crate::{preempt, windows};
 
 /// Nanoseconds of a second.
 pub const NS_PER_S: u64 = 1_000_000_000;
@@ -82,6 +84,19 @@ pub fn is_settled() -> bool {
         rank.with_aspace(|aspace| Ok(aspace.is_settled(Va(at), error)))
     };
     thread::current().is_some_and(|thread| settled(thread) == Ok(true))
+}
+
+/// Whether what the host has refused with EFAULT is to be made again: another thread has changed mappings since it was posted, so that
+/// there may have been a hole for the proxy, and all that it needs `is_accessible` now.
+#[cold]
+#[inline(never)]
+pub fn is_shown(thread: &Thread, is_accessible: impl FnOnce(&Aspace) -> bool) -> bool {
+    let rank = thread.rank();
+    let accessible = rank.with_aspace(|aspace| {
+        let has_changed = rank.host().mappings() != thread.host().posted_position();
+        Ok(has_changed && is_accessible(aspace))
+    });
+    accessible == Ok(true)
 }
 
 /// Reads what a call's arguments lead to, with a preemption point of so much work, in instructions, for each structure.

@@ -94,6 +94,11 @@ static void end_of_the_file(int fd, char *m)
           "posix_fallocate grows it as well");
     check(ftruncate(fd, FILE_BYTES) == 0 && ftruncate(fd, FILE_BYTES + PAGE_BYTES) == 0 && p[FILE_BYTES] == 0,
           "cut and grown again it is zero");
+    strcpy(p + FILE_BYTES, "cut off");
+    f = ftruncate(fd, FILE_BYTES) == 0 ? fault_of(touch_write, p + FILE_BYTES) : (struct fault){0};
+    check(f.signo == SIGBUS && f.code == BUS_ADRERR && f.addr == p + FILE_BYTES, "what is cut off is SIGBUS at once");
+    check(pwrite(fd, "anew", 4, FILE_BYTES) == 4 && memcmp(p + FILE_BYTES, "anew\0\0\0", 7) == 0,
+          "where it grows again it shows what the file has");
     munmap(p, FILE_BYTES + 3 * PAGE_BYTES);
     need(ftruncate(fd, FILE_BYTES) == 0, "ftruncate");
     strcpy(m + 2 * PAGE_BYTES, "punched");

@@ -112,6 +112,17 @@ static void *shipped_reads(void *unused)
     return NULL;
 }
 
+// Of a file, they are Linux's.
+static void *futexes(void *unused)
+{
+    (void)unused;
+    for (; !over; uses++) {
+        wrong += syscall(SYS_futex, pages, FUTEX_WAIT, NOWHERE, NULL, NULL, 0) != -1 || errno != EAGAIN;
+        wrong += syscall(SYS_futex, pages + 64, FUTEX_WAKE, 1) != 0;
+    }
+    return NULL;
+}
+
 // ---- Both ---------------------------------------------------------------------
 
 static void against(void *(*use)(void *), void (*change)(long), const char *what)
@@ -210,11 +221,17 @@ static void in_shipped_calls(void)
     text_that_stays();
 }
 
+static void under_futexes(void)
+{
+    against(futexes, shared_file, "a shared file comes");
+    against(futexes, anonymous, "anonymous memory comes");
+}
+
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
         CASE(read_meanwhile), CASE(written_meanwhile), CASE(compared_meanwhile), CASE(in_local_calls),
-        CASE(in_shipped_calls),
+        CASE(in_shipped_calls),  CASE(under_futexes),
     };
     rounds = argc > 1 && strcmp(argv[1], "all") != 0 ? number_arg(argc, argv, 2, rounds) : rounds;
     make_files();

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::{MAKE, Mutant};
-use crate::build::{NODE_BUILD, captured, cargo, for_loom, place_node, root, target};
+use crate::build::{NODE_BUILD, agent, captured, cargo, for_loom, place_node, root, target};
 
 /// A mutant may make a test hang that has no limit of its own.
 const LIMIT_S: &str = "240";
@@ -98,7 +98,7 @@ impl Copy {
         command
     }
 
-    /// Builds kernel, PCT and yod.
+    /// Builds kernel, PCT, yod and agent.
     ///
     /// # Errors
     /// With what the compiler says.
@@ -109,7 +109,9 @@ impl Copy {
             self.cargo()
                 .args(["build", "--quiet", "--release", "-p", "yod"]),
         )?;
-        place_node(&self.target, &self.target.join("margay"))
+        let to = self.target.join("margay");
+        place_node(&self.target, &to)?;
+        agent(&self.tree, &to)
     }
 
     /// Makes a mutant, runs its test, and takes it back.

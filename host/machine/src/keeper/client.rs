@@ -73,7 +73,7 @@ impl Client {
         self.guard.check(node_ended);
     }
 
-    /// Hands over the node: RAM, the node's doorbells, the host's.
+    /// Hands over the node: RAM, the node's doorbells, the host's, and the agent's socket if there is one.
     pub fn welcome(&self, plan: &Plan, ram: &Ram, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
         send(
             self.socket.as_fd(),

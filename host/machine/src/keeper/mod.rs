@@ -11,6 +11,7 @@
 
 mod client;
 mod guard;
+mod lost;
 mod running;
 #[cfg(test)]
 mod tests;

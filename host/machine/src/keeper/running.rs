@@ -2,14 +2,19 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use wire::boot::node;
+use wire::lost::LostPage;
+use wire::ram::Place;
 use wire::rank::state;
 
 use super::client::Client;
+use super::lost::LostPages;
 use super::ticker::Ticker;
 use super::{Job, Launch};
+use crate::agent::Lost;
 use crate::bells::Bells;
 use crate::binding::Binding;
 use crate::comm::Comm;
@@ -24,6 +29,9 @@ use crate::sys;
 /// Bytes of the log that go with the report of the node's end: a panic report is far shorter.
 const LAST_WORDS_BYTES: usize = 16 << 10;
 
+/// For the kernel log. What to do is the doctor's to say.
+pub const NO_AGENT: &[u8] = b"agent: the machine has none, no file can be laid over the pool\n";
+
 pub struct Running<I> {
     plan: Plan,
     binding: Option<Binding>,
@@ -34,6 +42,7 @@ pub struct Running<I> {
     ticker: Ticker,
     populate: bool,
     populating: Option<Populating>,
+    lost: LostPages,
     log: Log,
     state: u64,
     events: Vec<Event>,
@@ -74,6 +83,7 @@ impl<I: Instance> Running<I> {
             ticker: Ticker::new(launch.first),
             populate: launch.populate,
             populating: None,
+            lost: LostPages::default(),
             log: Log::default(),
             state: node::RESET,
             events: Vec::new(),
@@ -85,7 +95,9 @@ impl<I: Instance> Running<I> {
     /// Serves until the last yod has left.
     pub fn run(mut self, clients: Vec<Client>) -> io::Result<()> {
         self.clients = clients;
-        let fds = descriptors(&self.memory, self.machine.bells(), &self.plan);
+        let agent = self.machine.agent().map(AsFd::as_fd);
+        let mut fds = descriptors(&self.memory, self.machine.bells(), &self.plan);
+        fds.extend(agent);
         for client in &self.clients {
             // One that is gone is noticed when it is read from.
             let _ = client.welcome(&self.plan, &self.memory.ram, &fds);
@@ -117,6 +129,8 @@ impl<I: Instance> Running<I> {
         }
         if !self.machine_ended {
             self.machine.watch(&mut fds);
+            let agent = self.machine.agent().filter(|agent| agent.is_there());
+            fds.extend(agent.map(|agent| PollFd::new(agent, PollFlags::IN)));
         }
         let events = if again {
             PollFlags::IN | PollFlags::OUT
@@ -131,7 +145,9 @@ impl<I: Instance> Running<I> {
         let clock = (!self.machine_ended).then(|| self.ticker.timeout(&self.comm));
         let guards = self.clients.iter();
         let guards = guards.filter_map(|client| client.timeout(self.machine_ended));
-        let timeout = clock.into_iter().chain(guards).min();
+        let lost = self.lost.timeout(Instant::now());
+        let lost = lost.filter(|_| !self.machine_ended);
+        let timeout = clock.into_iter().chain(guards).chain(lost).min();
         let timeout = timeout.map(|t| Timespec {
             tv_sec: t.as_secs() as i64,
             tv_nsec: t.subsec_nanos().into(),
@@ -153,6 +169,7 @@ impl<I: Instance> Running<I> {
             populating.poll(&self.comm);
         }
         self.machine.serve();
+        self.read_agent();
         // First: the node of one that has ended may have come up a moment before.
         let death = self.machine.death();
         self.note_state();
@@ -174,6 +191,9 @@ impl<I: Instance> Running<I> {
             return;
         }
         self.state = state;
+        if state == node::UP {
+            self.check_agent();
+        }
         if let Some(binding) = self.binding.as_ref().filter(|_| state == node::UP) {
             self.machine.bind(binding, &self.plan);
         }
@@ -188,6 +208,34 @@ impl<I: Instance> Running<I> {
             String::new()
         };
         self.events.push(Event::State { state, log });
+    }
+
+    fn read_agent(&mut self) {
+        let Some(agent) = self.machine.agent() else {
+            return;
+        };
+        let now = Instant::now();
+        agent.read(|Lost { offset, core }| {
+            if let Some(address) = self.memory.ram.gpa(Place::Pool(offset), abi::map::PAGE) {
+                say_lost(&self.comm, self.machine.bells(), address, core);
+            }
+            if !self.lost.note(offset, now) {
+                return;
+            }
+            let by = core.map_or(String::new(), |core| format!(", touched by core {core}"));
+            let line = format!("agent: a page of a file is gone, at {offset:#x} of the pool{by}\n");
+            self.log.append(line.as_bytes());
+        });
+        self.lost.request_due(now, |offset| agent.restore(offset));
+    }
+
+    /// A machine that has come so far has its agent, or none.
+    fn check_agent(&mut self) {
+        self.read_agent();
+        if let Some(agent) = self.machine.agent().filter(|agent| !agent.is_there()) {
+            agent.refuse();
+            self.log.append(NO_AGENT);
+        }
     }
 
     fn last_words(&self) -> String {
@@ -231,6 +279,20 @@ impl<I: Instance> Running<I> {
     fn has_ended(&self, rank: usize) -> bool {
         let state = self.comm.rank(rank).node.state.load();
         matches!(state, state::EXITED | state::REFUSED)
+    }
+}
+
+/// Has the node know of a page that was lost: each core, for its program may map it, too, and one that it has touched it.
+fn say_lost(comm: &Comm, bells: &Bells, address: u64, core: Option<u64>) {
+    let words = comm.header().lost.iter();
+    for (i, (word, bell)) in words.zip(&bells.node).enumerate() {
+        let is_touched = core == Some(i as u64);
+        let page = LostPage {
+            address,
+            is_touched,
+        };
+        page.say(word);
+        let _ = rustix::io::write(bell, &1u64.to_ne_bytes());
     }
 }
 

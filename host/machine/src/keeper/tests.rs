@@ -1,5 +1,6 @@
 //! The keeper with a machine that is no QEMU: RAM elsewhere and in pieces, no process, a death that is a descriptor.
 
+mod agent;
 mod yods;
 
 use std::io::Write;
@@ -14,6 +15,7 @@ use wire::boot::{Config, flag, node};
 use wire::ram::{Bad, MAX_RANGES, Place, Ram, RamRange};
 
 use super::*;
+use crate::agent::Agent;
 use crate::bells::Bells;
 use crate::hang;
 use crate::machine::{Boot, Death, Instance, Limits};
@@ -43,6 +45,7 @@ struct Fake {
     ram: Vec<RamRange>,
     /// Where its log comes from.
     log: Mutex<Option<OwnedFd>>,
+    agent: Mutex<Option<Agent>>,
     /// Readable once it is dead.
     death: OwnedFd,
     seen: Sender<Seen>,
@@ -50,6 +53,7 @@ struct Fake {
 
 struct Runs {
     bells: Bells,
+    agent: Option<Agent>,
     log: std::fs::File,
     death: OwnedFd,
     seen: Sender<Seen>,
@@ -95,6 +99,7 @@ impl Machine for Fake {
         let log = self.log.lock().expect("no panic").take();
         Ok(Runs {
             bells,
+            agent: self.agent.lock().expect("no panic").take(),
             log: log.expect("one start").into(),
             death: self.death.try_clone()?,
             seen: self.seen.clone(),
@@ -113,6 +118,10 @@ impl Instance for Runs {
     }
 
     fn serve(&mut self) {}
+
+    fn agent(&self) -> Option<&Agent> {
+        self.agent.as_ref()
+    }
 
     fn read_log(&mut self, mut take: impl FnMut(&[u8])) {
         let mut bytes = [0; 100];
@@ -157,6 +166,7 @@ impl Test {
                 machine: Fake {
                     ram,
                     log: Mutex::new(Some(log_end)),
+                    agent: Mutex::new(None),
                     death: death.try_clone().expect("a descriptor"),
                     seen: sender,
                 },

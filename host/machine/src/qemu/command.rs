@@ -146,6 +146,7 @@ mod tests {
                 qboot: qboot.map(PathBuf::from),
             },
             accel,
+            agent: "/a.so".into(),
             icount,
             plugin: plugin.map(OsString::from),
         };

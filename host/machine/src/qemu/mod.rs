@@ -1,4 +1,4 @@
-//! A node that is a QEMU machine: which QEMU, what executes, its command line, its doorbells, its RAM, its process.
+//! A node that is a QEMU machine: which QEMU, what executes, its command line, its doorbells, its RAM, its process, the agent in it.
 //!
 //! RAM and the ivshmem server are handed over as descriptors, so nothing is ever created in a file system.
 
@@ -7,12 +7,14 @@ mod command;
 mod cpus;
 mod features;
 mod ivshmem;
+mod preload;
 mod process;
 mod program;
 mod ram;
 
 use std::ffi::OsString;
 use std::io;
+use std::path::PathBuf;
 
 use abi::map::{COMM_BASE, PAGE_2M};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
@@ -38,6 +40,8 @@ pub struct Q35 {
     pub qemu: Qemu,
     /// Who executes.
     pub accel: Accel,
+    /// The agent, a library that is preloaded where there is a node pool.
+    pub agent: PathBuf,
     /// Virtual time: the TSC counts instructions. For measurements.
     pub icount: bool,
     /// A plugin of QEMU's emulation, as -plugin takes it: the absolute path of its file, and its arguments. It writes when QEMU

@@ -10,7 +10,9 @@ use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::process::{Pid, Resource, Signal, getrlimit, kill_process};
 
 use super::ivshmem::Server;
+use super::preload::Preload;
 use super::{Q35, cpus};
+use crate::agent::Agent;
 use crate::bells::Bells;
 use crate::binding::Binding;
 use crate::machine::{Boot, Death, Instance};
@@ -50,6 +52,7 @@ pub struct Process {
     signals: sys::Signals,
     ended: bool,
     bells: Bells,
+    agent: Option<Agent>,
     server: Server,
     /// It was sent all doorbells.
     sent: bool,
@@ -73,18 +76,27 @@ impl Process {
         let sent = server.send(&bells)?;
         let [file, pool] = memory.files();
         let descriptors = [file, pool, qemu_end.as_fd()];
+        let mut command = Command::new(&machine.qemu.path);
+        let has_pool = plan.pool_file_bytes() > 0;
+        let agent = has_pool.then(|| Preload::new(&machine.agent)).transpose()?;
+        let (agent, preload) = agent.unzip();
+        let mut pass = descriptors.to_vec();
+        if let Some(preload) = &preload {
+            preload.set_variables(&mut command, pool);
+            pass.extend(preload.descriptors());
+        }
         // QEMU sets handlers for some of them, which end it. One that runs a plugin must be able to end in order.
         let blocked = match &machine.plugin {
             None => &sys::OF_THE_RANKS[..],
             Some(_) => &[],
         };
         let child = sys::spawn_bound(
-            Command::new(&machine.qemu.path)
+            command
                 .args(machine.arguments_with(plan, &memory.ram, boot, descriptors))
                 .stdin(Stdio::null())
                 .stdout(Stdio::piped())
                 .stderr(Stdio::piped()),
-            &descriptors,
+            &pass,
             blocked,
         )
         .map_err(|error| {
@@ -100,6 +112,7 @@ impl Process {
             signals,
             ended: false,
             bells,
+            agent,
             server,
             sent,
             complaint: Vec::new(),
@@ -179,6 +192,10 @@ impl Instance for Process {
     fn serve(&mut self) {
         self.sent = self.sent || self.server.send(&self.bells).unwrap_or(true);
         self.read_complaint();
+    }
+
+    fn agent(&self) -> Option<&Agent> {
+        self.agent.as_ref()
     }
 
     fn read_log(&mut self, take: impl FnMut(&[u8])) {

@@ -112,11 +112,6 @@ impl Scratch {
         self.owner[first..].as_ptr() as u64
     }
 
-    /// The buffers of a call that has an array of them.
-    pub fn iovecs(&self) -> &[[u64; 2]] {
-        self.nested.iovecs()
-    }
-
     /// The call's first path or string, without its NUL.
     pub fn string(&self) -> &[u8] {
         &self.strings[0][..self.lengths[0]]

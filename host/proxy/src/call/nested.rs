@@ -69,11 +69,6 @@ impl Copies {
         self.add_iovecs(from, count, memory)
     }
 
-    /// What [`Self::iovec`] copied last.
-    pub fn iovecs(&self) -> &[Iovec] {
-        &self.iovecs
-    }
-
     /// Copies a struct msghdr; returns the copy's address.
     pub fn msghdr(
         &mut self,

@@ -18,8 +18,8 @@ use super::stage::{Must, Step};
 use super::steps::Steps;
 use crate::call::own::hard_limit;
 use crate::fds;
-use crate::memory::RamFiles;
 use crate::objects::record_lock::lock_of;
+use crate::ram_files::RamFiles;
 use crate::regions::Region;
 
 /// What the steps point to.

@@ -8,7 +8,8 @@ use super::parent::Parent;
 use super::stage::Must;
 use super::steps::Steps;
 use crate::fds;
-use crate::memory::{Memory, RamFiles};
+use crate::memory::Memory;
+use crate::ram_files::RamFiles;
 use crate::regions::Region;
 
 /// Whose memory a child begins with.
@@ -23,7 +24,7 @@ pub enum Whose {
 /// What the steps need until there is a child: what frames of the node pool are mapped by, and the copy of the rank's memory.
 pub type Needed = (Option<Box<Lent>>, Option<Copies>);
 
-/// The rank's memory as the child has it. The child begins with nothing there ([`Memory::keep_from_children`]).
+/// The rank's memory as the child has it. The child begins with nothing there but pages of files ([`Memory::keep_from_children`]).
 ///
 /// # Errors
 /// ENOMEM, EFAULT, or what Linux says of the RAM's file.
@@ -34,7 +35,13 @@ pub fn memory_steps(
     whose: Whose,
 ) -> Result<Needed, Errno> {
     memory.keep_from_children()?;
-    let all: Vec<&Region> = memory.regions().iter().collect();
+    let (laid, all): (Vec<&Region>, Vec<&Region>) =
+        memory.regions().iter().partition(|region| region.laid);
+    for region in laid.into_iter().filter(|region| region.exec) {
+        let args = [region.start, region.len_bytes(), region.protection()];
+        // Not of a file that is mounted so that nothing is executed.
+        steps.call(libc::SYS_mprotect, &args, Must::Return);
+    }
     // Text is not copied: nobody writes to its frames.
     let is_lent =
         |region: &Region| region.shared || whose == Whose::Child && memory.is_text(region);
@@ -58,7 +65,7 @@ pub fn memory_steps(
 /// What the rank has there, but for what the child stores there itself. A child of the child does not have it: it
 /// would go on with memory that the rank, awake again, changes.
 fn borrowed_region(steps: &mut Steps, ram: &RamFiles, region: &Region) -> Result<(), Errno> {
-    let len_bytes = region.end - region.start;
+    let len_bytes = region.len_bytes();
     let (file, offset) = ram.place(region.gpa, len_bytes).ok_or(Errno::EFAULT)?;
     let how = (libc::MAP_PRIVATE | libc::MAP_FIXED | libc::MAP_NORESERVE) as u64;
     let (prot, fd) = (region.protection(), fds::raw(file));

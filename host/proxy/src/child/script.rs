@@ -271,6 +271,7 @@ mod tests {
             write: false,
             exec: false,
             shared: false,
+            laid: false,
         };
         assert_eq!(page_place(&regions), Some(VDSO_AREA));
         regions.map(region(VDSO_AREA, VDSO_AREA + PAGE));

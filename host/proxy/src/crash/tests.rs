@@ -60,6 +60,7 @@ fn regions(count: u64) -> Regions {
             write: i % 2 == 0,
             exec: false,
             shared: false,
+            laid: false,
         });
     }
     regions
@@ -151,6 +152,7 @@ fn a_stack_that_is_used_up_is_told_from_other_faults() {
             write: true,
             exec: false,
             shared: false,
+            laid: false,
         });
     }
     let said = |addr: u64, rsp: u64| {
@@ -186,6 +188,7 @@ fn a_thread_s_guard_page_is_named() {
         write: true,
         exec: false,
         shared: false,
+        laid: false,
     });
     let said = |code, addr: u64, rsp: u64| {
         let crash = crash(11, code, 14, 6);

@@ -1,10 +1,14 @@
 //! What is held: files and segments.
 
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
+use std::ptr::without_provenance_mut;
 
+use abi::Errno;
 use rustix::fs::{FileType, Stat};
+use rustix::mm::{MapFlags, ProtFlags, mmap};
 
 use super::segment::Segment;
+use crate::errno::linux;
 
 /// A file: device and inode.
 pub type File = [u64; 2];
@@ -27,13 +31,36 @@ pub enum Source {
     Segment(Segment),
 }
 
+impl Held {
+    /// Maps its pages from `offset` on at an address of the rank.
+    ///
+    /// # Errors
+    /// What mmap(2) says.
+    ///
+    /// # Safety
+    /// No Rust object lies in the range, and what is mapped there is only used as the rank's memory.
+    pub unsafe fn map(
+        &self,
+        (addr, len_bytes): (u64, u64),
+        offset: u64,
+        access: ProtFlags,
+    ) -> Result<(), Errno> {
+        match &self.source {
+            Source::File(fd) => {
+                let (at, len) = (without_provenance_mut(addr as usize), len_bytes as usize);
+                let how = MapFlags::SHARED | MapFlags::FIXED;
+                // SAFETY: 1. What is replaced is the rank's memory, as the caller promises.
+                let mapped = unsafe { mmap(at, len, access, how, fd, offset) };
+                mapped.map(drop).map_err(linux)
+            }
+            // SAFETY: 1. As the caller promises.
+            Source::Segment(segment) => unsafe { segment.map((addr, len_bytes), offset, access) },
+        }
+    }
+}
+
 /// Which file it is, if it is a regular one.
 pub fn regular(stat: &Stat) -> Option<File> {
     let is_regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
     is_regular.then_some([stat.st_dev, stat.st_ino])
-}
-
-/// The path by which the thread that holds a descriptor finds what is behind it.
-pub fn path_of(fd: &OwnedFd) -> String {
-    format!("/proc/thread-self/fd/{}", fd.as_raw_fd())
 }

@@ -7,7 +7,8 @@
 use std::collections::HashMap;
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::ops::{Deref, DerefMut};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Mutex, MutexGuard};
 use std::thread;
@@ -21,6 +22,7 @@ use rustix::net::{
 };
 
 use super::held::{File, Held};
+use crate::agent::Agent;
 use crate::errno::linux;
 use crate::fds::{self, Limits};
 use crate::signals::{self, How};
@@ -29,8 +31,35 @@ use crate::sync::lock;
 /// Bytes of its stack.
 const STACK_BYTES: usize = 64 << 10;
 
-/// What is held.
-pub(super) type Files = HashMap<File, Held>;
+/// What is held, and the way to the agent that lays it.
+pub(super) struct Files {
+    held: HashMap<File, Held>,
+    agent: Option<OwnedFd>,
+}
+
+impl Files {
+    /// The way to the agent.
+    ///
+    /// # Errors
+    /// ENODEV: the node's QEMU has none, so no file can be shared.
+    pub(super) fn agent(&self) -> Result<Agent<'_>, Errno> {
+        self.agent.as_ref().map(Agent::of).ok_or(Errno::ENODEV)
+    }
+}
+
+impl Deref for Files {
+    type Target = HashMap<File, Held>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.held
+    }
+}
+
+impl DerefMut for Files {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.held
+    }
+}
 
 type Job = Box<dyn FnOnce(&mut Files, BorrowedFd<'_>) + Send>;
 
@@ -41,6 +70,8 @@ pub struct Holder {
     to: OwnedFd,
     /// and received there.
     from: OwnedFd,
+    /// The way to the agent.
+    agent: Option<OwnedFd>,
     /// What it is to do, one after the other; `None` before it is started.
     jobs: Mutex<Option<Sender<Job>>>,
     /// The process's own descriptors.
@@ -48,12 +79,13 @@ pub struct Holder {
 }
 
 impl Holder {
-    /// One that holds nothing; `keep` moves its descriptors out of the rank's way.
+    /// One that holds nothing; `keep` moves its descriptors out of the rank's way. `agent` is the way to the agent.
     ///
     /// # Errors
     /// What Linux says.
     pub fn new(
         limits: Limits,
+        agent: Option<OwnedFd>,
         keep: &impl Fn(OwnedFd) -> io::Result<OwnedFd>,
     ) -> io::Result<Holder> {
         let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
@@ -61,6 +93,7 @@ impl Holder {
         Ok(Holder {
             to: keep(to)?,
             from: keep(from)?,
+            agent: agent.map(keep).transpose()?,
             jobs: Mutex::default(),
             limits,
         })
@@ -106,7 +139,7 @@ impl Holder {
     ) -> Result<T, Errno> {
         let jobs = match jobs {
             Some(jobs) => jobs,
-            None => jobs.insert(start(self.from.as_raw_fd(), self.limits.raised)?),
+            None => jobs.insert(self.start()?),
         };
         let (done, result) = mpsc::channel();
         let job = move |files: &mut Files, from: BorrowedFd<'_>| {
@@ -115,25 +148,33 @@ impl Holder {
         let _ = jobs.send(Box::new(job));
         result.recv().map_err(|_| Errno::ENOMEM) // it has ended, for it could have no table of its own
     }
+
+    fn start(&self) -> Result<Sender<Job>, Errno> {
+        let (jobs, to_do) = mpsc::channel();
+        let (from, agent) = (
+            self.from.as_raw_fd(),
+            self.agent.as_ref().map(AsRawFd::as_raw_fd),
+        );
+        let end = self.limits.raised;
+        let run = move || {
+            signals::mask(How::Set, signals::ALL);
+            if fds::leave_table(&[from, agent.unwrap_or(from)], end) {
+                // SAFETY: 1. Both are open, for they were in the table that this one is a copy of. 2. No other code uses this one.
+                let own = |fd| unsafe { OwnedFd::from_raw_fd(fd) };
+                serve(&to_do, &own(from), agent.map(own));
+            }
+        };
+        let builder = thread::Builder::new().name("files".into());
+        let started = builder.stack_size(STACK_BYTES).spawn(run);
+        started.map(|_| jobs).map_err(|_| Errno::EAGAIN)
+    }
 }
 
-fn start(from: RawFd, end: u64) -> Result<Sender<Job>, Errno> {
-    let (jobs, to_do) = mpsc::channel();
-    let run = move || {
-        signals::mask(How::Set, signals::ALL);
-        if fds::leave_table(from, end) {
-            // SAFETY: 1. It is open, for it was in the table that this one is a copy of. 2. No other code uses this one.
-            let from = unsafe { OwnedFd::from_raw_fd(from) };
-            serve(&to_do, &from);
-        }
+fn serve(jobs: &Receiver<Job>, from: &OwnedFd, agent: Option<OwnedFd>) {
+    let mut files = Files {
+        held: HashMap::new(),
+        agent,
     };
-    let builder = thread::Builder::new().name("files".into());
-    let started = builder.stack_size(STACK_BYTES).spawn(run);
-    started.map(|_| jobs).map_err(|_| Errno::EAGAIN)
-}
-
-fn serve(jobs: &Receiver<Job>, from: &OwnedFd) {
-    let mut files = Files::new();
     for job in jobs {
         job(&mut files, from.as_fd());
     }
@@ -186,7 +227,7 @@ mod tests {
             first_own: 512,
             raised: 1024,
         };
-        let holder = Holder::new(limits, &Ok).expect("a holder");
+        let holder = Holder::new(limits, None, &Ok).expect("a holder");
         let has_room = fds::turn();
         thread::scope(|scope| {
             let (started, tid) = mpsc::channel();

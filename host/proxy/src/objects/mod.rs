@@ -1,117 +1,62 @@
-//! Files and segments that ranks of the node share mappings of: held open for the node, read into frames of the node pool and written back.
+//! Files and segments that ranks of the node share mappings of: held open for the rank, and laid over frames of the node pool, so that
+//! those frames are Linux's own pages of them.
 //!
-//! A call on such a file goes to the file and to the frames (module `call::coherent`). Code that touches both holds the file's
-//! lock: a record lock (fcntl(2)) on one byte of guest RAM's file, which all proxies of the node have and Linux drops when
-//! one dies. The frames that the directory lists stay what they are while the lock is held (`wire::objects`).
+//! The node's memory lies in another process, whose agent lays them there ([`crate::agent`]). What this process shows the rank of such
+//! frames it maps from the file itself.
 
-mod frames;
 mod held;
 mod holder;
+mod laid;
 mod lent;
-mod lost;
-mod part;
-mod parts;
 pub mod record_lock;
 mod segment;
 mod text;
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::{Arc, Mutex};
 
 use abi::Errno;
 use abi::control::SEGMENTS;
-use rustix::fs::{Mode, OFlags, fcntl_getfl, fstat, open};
-use rustix::io;
-use wire::objects::Directory;
+use abi::map::PAGE;
+use rustix::fs::{OFlags, fcntl_getfl, fstat};
+use rustix::mm::ProtFlags;
+use wire::ram::Place;
+use wire::rank::RankArea;
+use wire::word::Word;
 
+use crate::agent::{self, Access};
 use crate::errno::linux;
-use crate::fds;
-use crate::memory::RamFiles;
-use crate::signals;
-use crate::stub;
+use crate::ram_files::RamFiles;
 use crate::sync::lock;
-use frames::{Frames, move_frames};
-use held::{Held, Source, path_of};
+use held::{Held, Source};
 use holder::Files;
-use lost::Lost;
-use record_lock::lock_of;
+use laid::Laid;
 use segment::Segment;
 
 pub use held::{File, regular};
 pub use holder::Holder;
-pub use part::Part;
+pub use laid::Place as FilePlace;
 
 /// All of it that this process holds.
 #[derive(Debug)]
 pub struct Objects {
     holder: Holder,
-    /// A record lock is the process's: its threads take turns.
-    turn: Mutex<()>,
-    frames: Frames,
+    laid: Mutex<Laid>,
     ram: Arc<RamFiles>,
-    /// What the node has of which file.
-    directory: &'static Directory,
-    lost: Lost,
-}
-
-/// The lock of a file, for as long as it lives.
-#[derive(Debug)]
-pub struct Locked<'a> {
-    objects: &'a Objects,
-    byte: i64,
-    _turn: MutexGuard<'a, ()>,
+    /// What the node says of itself.
+    area: &'static RankArea,
 }
 
 impl Objects {
     /// Nothing is held yet.
-    pub fn new(ram: Arc<RamFiles>, directory: &'static Directory, holder: Holder) -> Objects {
+    pub fn new(ram: Arc<RamFiles>, area: &'static RankArea, holder: Holder) -> Objects {
         Objects {
             holder,
-            turn: Mutex::default(),
-            frames: Frames::default(),
+            laid: Mutex::default(),
             ram,
-            directory,
-            lost: Lost::default(),
+            area,
         }
-    }
-
-    /// Whether no file is mapped and shared on the node: then no call needs more than Linux.
-    pub fn is_empty(&self) -> bool {
-        self.directory.is_empty()
-    }
-
-    /// Takes a file's lock.
-    pub fn lock(&self, [device, inode]: File) -> Locked<'_> {
-        let turn = lock(&self.turn);
-        // Two files that have the same byte wait for each other: nothing worse.
-        let byte = (device.rotate_left(32) ^ inode) & i64::MAX as u64 >> 1;
-        let byte = byte as i64;
-        self.record_lock(libc::F_WRLCK, byte);
-        Locked {
-            objects: self,
-            byte,
-            _turn: turn,
-        }
-    }
-
-    fn record_lock(&self, kind: i32, byte: i64) {
-        let lock = lock_of(kind, byte as u64, 1);
-        let args = [
-            fds::raw(&self.ram.ram),
-            libc::F_SETLKW as u64,
-            &raw const lock as u64,
-            0,
-            0,
-            0,
-        ];
-        // SAFETY: 1. Linux only reads the structure, which lives until the call returns.
-        while unsafe { stub::syscall(libc::SYS_fcntl as u64, &args) } == Errno::EINTR.ret() {}
-    }
-
-    /// The address at which `len_bytes` of guest-physical memory are mapped here; `None` unless they are the pool's.
-    fn frames(&self, gpa: u64, len_bytes: u64) -> Option<u64> {
-        self.frames
-            .address(&self.ram, self.directory, gpa, len_bytes)
     }
 
     /// Keeps the file behind a descriptor of the rank; for mappings that can be written, one that can. Whether this descriptor could.
@@ -126,56 +71,111 @@ impl Objects {
             let writable = flags & OFlags::RWMODE == OFlags::RDWR;
             let known = files.get(&file);
             if known.is_none_or(|known| writable && !known.writable) {
-                let source = Source::File(kept(fd, flags)?);
+                let source = Source::File(fd);
                 files.insert(file, Held { source, writable });
             }
             Ok((file, writable))
         })
     }
 
-    /// Reads a held file into frames, until all is there or it ends.
+    /// Has frames (guest-physical address, bytes) be a held file's pages from an offset on: for this rank, and where it is to have
+    /// access for the node itself.
     ///
     /// # Errors
-    /// EBADF: it is not held; EFAULT: the frames are not the pool's; what Linux says.
-    pub fn load(&self, file: File, gpa: u64, len_bytes: u64, offset: u64) -> Result<i64, Errno> {
-        let to = self.frames(gpa, len_bytes);
-        let _locked = self.lock(file);
+    /// EBADF: it is not held; EFAULT: the frames are not the pool's, or no whole pages; EINVAL: nor is the offset; ENODEV: QEMU has no agent; what mmap(2)
+    /// says there.
+    pub fn lay(
+        &self,
+        file: File,
+        [gpa, len_bytes, offset]: [u64; 3],
+        access: Option<Access>,
+    ) -> Result<i64, Errno> {
+        let (frames, place) = self.pages(gpa, len_bytes)?;
+        let end = offset.checked_add(len_bytes);
+        if !offset.is_multiple_of(PAGE) || end.is_none_or(|end| end > i64::MAX as u64) {
+            return Err(Errno::EINVAL);
+        }
         self.holder.have(move |files| {
             let held = files.get(&file).ok_or(Errno::EBADF)?;
-            let to = to.ok_or(Errno::EFAULT)?;
-            match &held.source {
-                Source::File(fd) => {
-                    move_frames(libc::SYS_pread64, fd.as_fd(), to, len_bytes, offset)
-                }
-                Source::Segment(segment) => Ok(segment.copy(to, len_bytes, offset, true)),
-            }
-        })?
+            let Some(access) = access else { return Ok(()) };
+            let agent = files.agent()?;
+            let laid = match &held.source {
+                Source::File(fd) => agent.lay(fd.as_fd(), place, offset, access),
+                Source::Segment(segment) => agent.lay_segment(segment.id(), place, offset, access),
+            };
+            laid.map_err(linux)
+        })??;
+        lock(&self.laid).lay(frames, (file, offset));
+        Ok(0)
     }
 
-    /// Writes frames to a held file, up to its end.
+    /// Has frames be the pool's own memory again, for the node and for this rank.
     ///
     /// # Errors
-    /// As [`Self::load`].
-    pub fn write_back(&self, file: File, [gpa, len_bytes, offset]: [u64; 3]) -> Result<i64, Errno> {
-        let from = self.frames(gpa, len_bytes);
-        let _locked = self.lock(file);
+    /// As [`Self::lay`].
+    pub fn clear(&self, gpa: u64, len_bytes: u64) -> Result<i64, Errno> {
+        let (frames, place) = self.pages(gpa, len_bytes)?;
+        let cleared = move |files: &mut Files| files.agent()?.clear(place).map_err(linux);
+        self.holder.have(cleared)??;
+        lock(&self.laid).clear(frames);
+        Ok(0)
+    }
+
+    /// Has frames be their file's pages again, where others that cut it have made it longer since.
+    ///
+    /// # Errors
+    /// As [`Self::lay`].
+    pub fn restore(&self, gpa: u64, len_bytes: u64) -> Result<i64, Errno> {
+        let (_, place) = self.pages(gpa, len_bytes)?;
+        let restored = move |files: &mut Files| files.agent()?.restore(place).map_err(linux);
+        self.holder.have(restored)??;
+        Ok(0)
+    }
+
+    /// Frames of the pool in whole pages, and where in its file they lie.
+    fn pages(&self, gpa: u64, len_bytes: u64) -> Result<(Range<u64>, agent::Place), Errno> {
+        let place = self.ram.layout.place(gpa, len_bytes);
+        let pool = self.area.node.pool.each_ref().map(Word::load);
+        let from = gpa.checked_sub(pool[0]).ok_or(Errno::EFAULT)?;
+        // The file may be longer than the pool.
+        let is_inside = from <= pool[1] && len_bytes <= pool[1] - from;
+        let whole = (gpa | len_bytes).is_multiple_of(PAGE) && len_bytes > 0;
+        let Some(Place::Pool(offset)) = place.filter(|_| is_inside && whole) else {
+            return Err(Errno::EFAULT);
+        };
+        let place = agent::Place { offset, len_bytes };
+        Ok((gpa..gpa + len_bytes, place))
+    }
+
+    /// What frames of the pool are: ranges, and which pages of a file; `None`: the pool's own memory.
+    pub fn parts(&self, frames: Range<u64>) -> Vec<(Range<u64>, Option<FilePlace>)> {
+        lock(&self.laid).parts(frames)
+    }
+
+    /// Maps pages of a held file at an address of the rank.
+    ///
+    /// # Errors
+    /// EBADF: it is not held; what mmap(2) says.
+    ///
+    /// # Safety
+    /// No Rust object lies in the range, and what is mapped there is only used as the rank's memory.
+    pub unsafe fn map(
+        &self,
+        (addr, len_bytes): (u64, u64),
+        (file, offset): FilePlace,
+        access: ProtFlags,
+    ) -> Result<(), Errno> {
         self.holder.have(move |files| {
-            let held = files.get(&file).filter(|held| held.writable);
-            let held = held.ok_or(Errno::EBADF)?;
-            let from = from.ok_or(Errno::EFAULT)?;
-            match &held.source {
-                Source::File(fd) => write_file(fd, from, len_bytes, offset),
-                Source::Segment(segment) => Ok(segment.copy(from, len_bytes, offset, false)),
-            }
+            let held = files.get(&file).ok_or(Errno::EBADF)?;
+            // SAFETY: 1. As the caller promises.
+            unsafe { held.map((addr, len_bytes), offset, access) }
         })?
     }
 
-    /// Returns when no call of any proxy uses frames of the file that it found before; `last`: closes it.
-    pub fn release(&self, file: File, last: bool) {
-        drop(self.lock(file));
-        if last {
-            let _ = self.holder.have(move |files| drop(files.remove(&file)));
-        }
+    /// Closes a file of which the rank maps nothing any more.
+    pub fn release(&self, file: File) {
+        lock(&self.laid).forget(file);
+        let _ = self.holder.have(move |files| drop(files.remove(&file)));
     }
 
     /// Length of a held file.
@@ -188,12 +188,6 @@ impl Objects {
             Source::Segment(segment) => Ok(segment.pages_bytes() as i64),
         };
         self.holder.have(bytes)?
-    }
-
-    /// Whether the rank has mapped a file so that it may write to it.
-    pub fn is_written_by(&self, file: File) -> bool {
-        let writable = move |files: &mut Files| files.get(&file).is_some_and(|held| held.writable);
-        self.holder.have(writable).unwrap_or(false)
     }
 
     /// Attaches a segment for as long as the rank maps any of it; returns its bytes.
@@ -214,49 +208,4 @@ impl Objects {
         })?;
         Ok((file, pages_bytes))
     }
-
-    /// The name of a file that what was stored in memory does not reach; `None`: the user was notified before.
-    pub fn lost(&self, file: File) -> Option<String> {
-        self.lost.is_new(file).then(|| self.name(file))
-    }
-
-    fn name(&self, file: File) -> String {
-        let path = self.holder.have(
-            move |files| match files.get(&file).map(|held| &held.source) {
-                Some(Source::File(fd)) => std::fs::read_link(path_of(fd)).ok(),
-                Some(Source::Segment(_)) | None => None,
-            },
-        );
-        let path = path.ok().flatten();
-        path.map_or_else(|| "a file".into(), |path| path.display().to_string())
-    }
-}
-
-impl Drop for Locked<'_> {
-    fn drop(&mut self) {
-        self.objects.record_lock(libc::F_UNLCK, self.byte);
-    }
-}
-
-/// What writes at the end wherever it is positioned, or only whole blocks, is opened anew.
-fn kept(fd: OwnedFd, flags: OFlags) -> Result<OwnedFd, Errno> {
-    if !flags.intersects(OFlags::APPEND | OFlags::DIRECT) {
-        return Ok(fd);
-    }
-    let flags = flags & OFlags::RWMODE | OFlags::CLOEXEC;
-    open(path_of(&fd), flags, Mode::empty()).map_err(|error| match error {
-        // Not what mmap says of the rank's own descriptors.
-        io::Errno::MFILE => Errno::ENFILE,
-        error => linux(error),
-    })
-}
-
-fn write_file(fd: &OwnedFd, from: u64, len_bytes: u64, offset: u64) -> Result<i64, Errno> {
-    let file_bytes = fstat(fd).map_err(linux)?.st_size as u64;
-    let len_bytes = len_bytes.min(file_bytes.saturating_sub(offset));
-    let written = move_frames(libc::SYS_pwrite64, fd.as_fd(), from, len_bytes, offset);
-    if written == Err(Errno::EFBIG) {
-        signals::forget(libc::SIGXFSZ); // it is for programs that write
-    }
-    written
 }

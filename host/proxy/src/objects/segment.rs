@@ -1,17 +1,16 @@
-//! Segments of System V shared memory: Linux has them, with their keys, owners and limits; the node has copies of those that ranks
-//! attach, as it has of files.
+//! Segments of System V shared memory: Linux has them, with their keys, owners and limits.
 
-use std::ptr::null;
+use std::ptr::{null, with_exposed_provenance_mut, without_provenance_mut};
 
 use abi::Errno;
+use rustix::mm::{Advice, MprotectFlags, MremapFlags, ProtFlags, madvise, mprotect, mremap_fixed};
 
-use super::frames::pointer;
 use crate::errno::linux;
-use crate::memory::copy_bytes;
 
 /// Where a segment is attached in this process; detached when it is dropped.
 #[derive(Debug)]
 pub struct Segment {
+    id: i32,
     address: u64,
     len_bytes: u64,
 }
@@ -29,6 +28,7 @@ impl Segment {
             return Err(last_error());
         }
         let mut segment = Segment {
+            id,
             address: address.expose_provenance() as u64,
             len_bytes: 0,
         };
@@ -39,10 +39,19 @@ impl Segment {
             segment.len_bytes = status.shm_segsz as u64;
             queried
         };
-        match queried {
-            0 => Ok(segment),
-            _ => Err(last_error()),
+        if queried != 0 {
+            return Err(last_error());
         }
+        let at = with_exposed_provenance_mut(segment.address as usize);
+        let len = segment.pages_bytes() as usize;
+        // SAFETY: 1. It is attached there; its contents and access stay. Children have what the rank has of it, and not this.
+        unsafe { madvise(at, len, Advice::LinuxDontFork) }.map_err(linux)?;
+        Ok(segment)
+    }
+
+    /// Its number.
+    pub fn id(&self) -> i32 {
+        self.id
     }
 
     /// Length in whole pages.
@@ -50,29 +59,47 @@ impl Segment {
         self.len_bytes.next_multiple_of(abi::map::PAGE)
     }
 
-    /// Copies between it, from `offset` on, and frames at `address`, which have been checked; returns the bytes it has of them.
-    pub fn copy(&self, address: u64, len_bytes: u64, offset: u64, to_frames: bool) -> i64 {
-        let len_bytes = len_bytes.min(self.pages_bytes().saturating_sub(offset));
-        if len_bytes == 0 {
-            return 0;
+    /// Maps its pages from `offset` on at an address of the rank, too: a mapping that is shared is repeated by moving none of it
+    /// (mremap(2), an old size of 0).
+    ///
+    /// # Errors
+    /// EINVAL: there are not so many; what mremap(2) says.
+    ///
+    /// # Safety
+    /// No Rust object lies in the range, and what is mapped there is only used as the rank's memory.
+    pub unsafe fn map(
+        &self,
+        (addr, len_bytes): (u64, u64),
+        offset: u64,
+        access: ProtFlags,
+    ) -> Result<(), Errno> {
+        let inside = offset.checked_add(len_bytes);
+        if inside.is_none_or(|end| end > self.pages_bytes()) {
+            return Err(Errno::EINVAL);
         }
-        let (own, frames) = (pointer(self.address + offset), pointer(address));
-        let (to, from) = if to_frames {
-            (frames, own)
-        } else {
-            (own, frames)
-        };
-        // SAFETY: 1. It is attached there, as long as its pages are, and was attached for writing if it is written to
-        // (`write_back` checks). 2. The frames are mapped (`frames`). 3. No Rust object lies in either.
-        unsafe { copy_bytes(to, from, len_bytes as usize) };
-        len_bytes as i64
+        let (from, to) = (
+            with_exposed_provenance_mut((self.address + offset) as usize),
+            without_provenance_mut(addr as usize),
+        );
+        let mut flags = MprotectFlags::empty();
+        flags.set(MprotectFlags::READ, access.contains(ProtFlags::READ));
+        flags.set(MprotectFlags::WRITE, access.contains(ProtFlags::WRITE));
+        let (len, how) = (len_bytes as usize, MremapFlags::MAYMOVE);
+        // SAFETY: 1. It is attached there, and stays. 2. What is replaced is the rank's memory, as the caller promises.
+        let mapped =
+            unsafe { mremap_fixed(from, 0, len, how, to).and_then(|at| mprotect(at, len, flags)) };
+        mapped.map_err(linux)
     }
 }
 
 impl Drop for Segment {
     fn drop(&mut self) {
         // SAFETY: 1. It was attached there, and nothing refers to it any more.
-        unsafe { libc::shmdt(pointer(self.address).cast_const().cast()) };
+        unsafe {
+            libc::shmdt(with_exposed_provenance_mut::<libc::c_void>(
+                self.address as usize,
+            ))
+        };
     }
 }
 

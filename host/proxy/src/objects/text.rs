@@ -5,9 +5,9 @@ use std::os::fd::BorrowedFd;
 use abi::Errno;
 use abi::map::PAGE;
 use rustix::fs::fstat;
+use rustix::io::{self, pread, pwrite};
 
-use super::frames::move_frames;
-use super::{File, Objects, Part, regular};
+use super::{File, Objects, regular};
 use crate::errno::linux;
 use crate::files::is_settled;
 
@@ -15,13 +15,12 @@ impl Objects {
     /// What a file's text is known by: the file, and when it was last changed, in nanoseconds.
     ///
     /// # Errors
-    /// EAGAIN for what is no regular file, where another change might not show in that time, and for a file that ranks share mappings
-    /// of: what they have written there the file may not have yet.
+    /// EAGAIN for what is no regular file, and where another change might not show in that time.
     pub fn describe_text(&self, fd: BorrowedFd<'_>) -> Result<(File, i64), Errno> {
         const SECOND_NS: i64 = 1_000_000_000;
         let stat = fstat(fd).map_err(linux)?;
         let file = regular(&stat).ok_or(Errno::EAGAIN)?;
-        if !is_settled(&stat) || !self.entries(file).is_empty() {
+        if !is_settled(&stat) {
             return Err(Errno::EAGAIN);
         }
         let whole = stat.st_ctime.checked_mul(SECOND_NS);
@@ -35,18 +34,36 @@ impl Objects {
     ///
     /// # Errors
     /// EAGAIN: the file has less than all of the pages. EFAULT: the frames are not the pool's. What Linux says.
-    pub fn load_text(&self, fd: BorrowedFd<'_>, place: [u64; 3]) -> Result<(), Errno> {
-        let [gpa, len_bytes, offset] = place;
-        let to = self.frames(gpa, len_bytes);
-        let to = to.ok_or(Errno::EFAULT)?;
-        let last = len_bytes.checked_sub(PAGE).ok_or(Errno::EFAULT)?;
-        let last_page = Part {
-            offset: offset.saturating_add(last),
-            address: to + last,
-            len_bytes: PAGE,
-        };
-        last_page.clear();
-        let read = move_frames(libc::SYS_pread64, fd, to, len_bytes, offset)?;
-        (read > last as i64).then_some(()).ok_or(Errno::EAGAIN)
+    pub fn load_text(&self, fd: BorrowedFd<'_>, from: [u64; 3]) -> Result<(), Errno> {
+        const CHUNK_BYTES: usize = 256 << 10;
+        let [gpa, len_bytes, offset] = from;
+        let (_, place) = self.pages(gpa, len_bytes)?;
+        let mut chunk = vec![0; CHUNK_BYTES];
+        for done in (0..len_bytes).step_by(CHUNK_BYTES) {
+            let chunk = &mut chunk[..CHUNK_BYTES.min((len_bytes - done) as usize)];
+            let read = read_all(fd, chunk, offset.saturating_add(done))?;
+            // No page may be missing as a whole.
+            if chunk.len() - read >= PAGE as usize {
+                return Err(Errno::EAGAIN);
+            }
+            chunk[read..].fill(0);
+            let written = pwrite(&self.ram.pool, chunk, place.offset + done).map_err(linux)?;
+            (written == chunk.len()).then_some(()).ok_or(Errno::EIO)?;
+        }
+        Ok(())
     }
+}
+
+/// Reads until `into` is full or the file ends; returns how many bytes.
+fn read_all(fd: BorrowedFd<'_>, into: &mut [u8], offset: u64) -> Result<usize, Errno> {
+    let mut done = 0;
+    while done < into.len() {
+        match pread(fd, &mut into[done..], offset.saturating_add(done as u64)) {
+            Ok(0) => break,
+            Ok(read) => done += read,
+            Err(io::Errno::INTR) => {}
+            Err(errno) => return Err(linux(errno)),
+        }
+    }
+    Ok(done)
 }

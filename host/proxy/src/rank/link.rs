@@ -46,7 +46,7 @@ impl Link {
     /// What this process may map of guest memory now.
     pub fn mappable(&self) -> Mappable {
         let (gpa, layout) = &self.area;
-        Mappable::of(*gpa, layout, &self.words.area.node, self.words.objects)
+        Mappable::of(*gpa, layout, &self.words.area.node)
     }
 
     /// To be held while something is posted to the node's mailbox, which takes from one at a time.

@@ -10,7 +10,7 @@ mod pinned;
 mod reach;
 
 use std::ffi::CString;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 
 use abi::Errno;
 use abi::syscall::Call;
@@ -18,7 +18,6 @@ use rustix::fs::{Mode, OFlags, openat};
 
 use super::place::Place;
 use super::text;
-use crate::call::coherent;
 use crate::errno::linux;
 use crate::fds;
 use crate::memory::RankMemory;
@@ -92,9 +91,6 @@ fn opened(rank: &Rank, opening: &Opening<'_>) -> i64 {
     if let Err(errno) = seen {
         return errno.ret();
     }
-    if flags & libc::O_TRUNC != 0 {
-        coherent::truncate(rank, file.as_fd(), 0, || 0);
-    }
     fds::give(file)
 }
 
@@ -122,9 +118,7 @@ pub fn truncate(rank: &Rank, len_bytes: u64, path: &[u8]) -> i64 {
         Err(errno) => return errno.ret(),
     };
     let path = format!("/proc/self/fd/{}\0", pinned.as_raw_fd());
-    coherent::truncate(rank, pinned.as_fd(), len_bytes, || {
-        linux_call(libc::SYS_truncate, &[path.as_ptr() as u64, len_bytes, 0, 0])
-    })
+    linux_call(libc::SYS_truncate, &[path.as_ptr() as u64, len_bytes, 0, 0])
 }
 
 /// Opens what a path leads to without access, so that it cannot be another thing later; a final link only if `flags` have

@@ -288,6 +288,7 @@ mod tests {
                 write: true,
                 exec: start == 0x40_0000,
                 shared: false,
+                laid: false,
             });
         }
         regions
@@ -305,6 +306,7 @@ mod tests {
             write: true,
             exec: false,
             shared: false,
+            laid: false,
         });
         regions.map(Region {
             start: 0x60_0000,
@@ -314,6 +316,7 @@ mod tests {
             write: false,
             exec: false,
             shared: true,
+            laid: false,
         });
         regions.map(Region {
             start: 0x50_0000,
@@ -323,6 +326,7 @@ mod tests {
             write: true,
             exec: false,
             shared: false,
+            laid: false,
         });
         let mut files = Files::default();
         let passwd = std::fs::File::open("/etc/passwd").expect("readable");

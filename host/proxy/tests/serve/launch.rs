@@ -23,6 +23,8 @@ pub const AS_KEEPER: &str = "--as-keeper";
 
 /// Names the environment's variable with [`Setup::room`].
 const ROOM: &str = "ROOM";
+/// Names the environment's variable that is there without [`Setup::agent`].
+const NO_AGENT: &str = "NO_AGENT";
 
 /// How to start the proxy.
 pub struct Setup {
@@ -36,6 +38,8 @@ pub struct Setup {
     pub file_bytes: Option<u64>,
     /// RLIMIT_NPROC, soft and hard.
     pub processes: Option<u64>,
+    /// Whether QEMU has an agent.
+    pub agent: bool,
     /// Bytes of memory that the host says it has left.
     pub room: Option<u64>,
     pub ignore: Option<i32>,
@@ -56,6 +60,7 @@ impl Default for Setup {
             address_space: None,
             file_bytes: None,
             processes: None,
+            agent: true,
             room: None,
             ignore: None,
             user: None,
@@ -78,6 +83,9 @@ pub fn start(setup: &Setup, fds: &[&OwnedFd]) -> Child {
     ]);
     if let Some(room) = setup.room {
         command.env(ROOM, room.to_string());
+    }
+    if !setup.agent {
+        command.env(NO_AGENT, "1");
     }
     command.args(numbers.iter().map(RawFd::to_string));
     command
@@ -152,12 +160,13 @@ pub fn become_proxy(inherited: proxy::Inherited) -> ! {
     proxy::serve(proxy::Config {
         ram: fd(3),
         pool: fd(4),
+        agent: Some(fd(5)).filter(|_| std::env::var_os(NO_AGENT).is_none()),
         ram_layout: ram(),
         comm_gpa: COMM_GPA,
         wire: WIRE,
         rank: 0,
-        doorbell_in: fd(5),
-        core_doorbells: (6..args.len()).map(fd).collect(),
+        doorbell_in: fd(6),
+        core_doorbells: (7..args.len()).map(fd).collect(),
         program: proxy::Program {
             file: File::open(program).unwrap().into(),
             interpreter: File::open(format!("{program}.interpreter"))

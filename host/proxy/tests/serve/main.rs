@@ -53,7 +53,6 @@ fn main() {
         ("memory", memory::CASES),
         ("nested", nested::CASES),
         ("objects", objects::CASES),
-        ("objects", objects::calls::CASES),
         ("orphan", orphan::CASES),
         ("process", process::CASES),
         ("reach", reach::CASES),

@@ -1,5 +1,6 @@
 //! A node with one rank, played by the test.
 
+mod agent;
 mod directory;
 mod memory;
 mod threads;
@@ -14,7 +15,6 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 use wire::boot::Config;
 use wire::layout::Layout;
-use wire::objects::Directory as Objects;
 use wire::ram::{Place, Ram, RamRange};
 use wire::rank::{RankArea, proxy as attached, state};
 use wire::region_log::RegionLog;
@@ -71,8 +71,6 @@ pub struct Node {
     threads: &'static ThreadAreas,
     pub log: &'static RegionLog,
     callers: Vec<Caller>,
-    /// The directory of the pool.
-    pub objects: &'static Objects,
     /// Guest RAM's file.
     pub memfd: OwnedFd,
     doorbell: OwnedFd,
@@ -114,24 +112,28 @@ impl Node {
         }
         let layout = Layout::new(&WIRE);
         // SAFETY: 1. All lie in the mapping, page-aligned, and consist of atomic words. 2. It is never unmapped.
-        let (area, threads, log, objects) = unsafe {
+        let (area, threads, log) = unsafe {
             let at = |offset: usize| ram.add(COMM_GPA as usize + offset);
             (
                 &*at(layout.rank(0)).cast::<RankArea>(),
                 &*at(layout.threads(0)).cast::<ThreadAreas>(),
                 &*at(layout.region_log(0)).cast::<RegionLog>(),
-                &*at(layout.objects).cast::<Objects>(),
             )
         };
         let event = || eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap();
         let doorbell = event();
         let cores: Vec<OwnedFd> = (0..CORES).map(|_| event()).collect();
-        objects.set_pool(POOL.0, POOL.1);
-        area.node.partition[0].store(PARTITION.0);
-        area.node.partition[1].store(PARTITION.1);
+        for ([at, bytes], range) in [(&area.node.partition, PARTITION), (&area.node.pool, POOL)] {
+            at.store(range.0);
+            bytes.store(range.1);
+        }
         area.node.cpus[0].store(1);
         threads.iter().for_each(|thread| thread.node.core.store(1));
-        let passed: Vec<&OwnedFd> = [&memfd, &pool, &doorbell]
+        let agent = agent::start(agent::Pool {
+            address: ram.expose_provenance() + POOL.0 as usize,
+            file: pool.try_clone().unwrap(),
+        });
+        let passed: Vec<&OwnedFd> = [&memfd, &pool, &agent, &doorbell]
             .into_iter()
             .chain(&cores)
             .collect();
@@ -141,7 +143,6 @@ impl Node {
             area,
             threads,
             log,
-            objects,
             memfd,
             callers: (0..MAX_THREADS).map(|_| Caller::default()).collect(),
             doorbell,

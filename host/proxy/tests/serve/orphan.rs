@@ -25,14 +25,6 @@ type Hold = (&'static str, fn(&mut Node));
 /// The first one holds nothing.
 const HOLDS: &[Hold] = &[
     ("nothing", |_| {}),
-    ("a directory that is being written for ever", |node| {
-        // The directory is read by calls on regular files.
-        let path = node.put(DATA.0, b"/etc/passwd\0");
-        let file = node.call(libc::SYS_open, &[path, 0]) as u64;
-        let layout = Layout::new(&WIRE);
-        fill(node, layout.objects, layout.total_bytes, |_| 1);
-        node.begin(libc::SYS_read, &[file, DATA.0, 1]);
-    }),
     ("an order that does not come", |node| {
         node.begin_host_op(HostOp::Halted, &[Halt::Signal as u64, 11]);
     }),

@@ -2,6 +2,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod doctor;
 mod kills;
 
 use std::ffi::OsStr;
@@ -38,13 +39,22 @@ fn with_qemu(dir: &Path, script: &str) -> Command {
     yod
 }
 
-/// yod with files that pass for kernel and PCT.
+/// yod with files that pass for kernel, PCT and agent.
 fn with_parts(dir: &Path) -> Command {
-    let file = dir.join("kernel");
-    std::fs::write(&file, "no kernel").expect("written");
     let mut yod = yod();
-    yod.env("MARGAY_KERNEL", &file).env("MARGAY_PCT", &file);
+    set_parts(&mut yod, dir);
     yod
+}
+
+fn set_parts(yod: &mut Command, dir: &Path) {
+    let (file, agent) = (dir.join("kernel"), dir.join("agent.so"));
+    std::fs::write(&file, "no kernel").expect("written");
+    // What ld.so cannot load it says in QEMU's name.
+    let empty = ["-shared", "-x", "c", "/dev/null", "-o"];
+    let status = Command::new("cc").args(empty).arg(&agent).status();
+    assert!(status.expect("a C compiler").success());
+    yod.env("MARGAY_KERNEL", &file).env("MARGAY_PCT", &file);
+    yod.env("MARGAY_AGENT_LIBRARY", &agent);
 }
 
 #[test]
@@ -140,6 +150,10 @@ fn a_host_without_qemu_or_kernel() {
         .env("MARGAY_PCT", "/nonexistent/p")
         .arg(&program))
     .one_line(69, "PCT /nonexistent/p");
+    run(with_parts(&dir)
+        .env("MARGAY_AGENT_LIBRARY", "/nonexistent/a")
+        .arg(&program))
+    .one_line(69, "agent /nonexistent/a");
 }
 
 #[test]
@@ -211,9 +225,7 @@ fn limited(dir: &Path, limit: &str, program: &Path) -> Command {
     let yod = yod_path();
     sh.args(["-c", &format!("ulimit {limit} && exec \"$0\" \"$@\""), yod])
         .arg(program);
-    let file = dir.join("kernel");
-    std::fs::write(&file, "no kernel").expect("written");
-    sh.env("MARGAY_KERNEL", &file).env("MARGAY_PCT", &file);
+    set_parts(&mut sh, dir);
     sh.stdin(std::process::Stdio::null())
         .stdout(std::process::Stdio::piped())
         .stderr(std::process::Stdio::piped());
@@ -353,23 +365,4 @@ fn a_dry_run_starts_nothing() {
     assert_eq!(plan["ranks"][0]["first_core"], 0, "{plan}");
     let machine = plan["machine"].as_array().expect("a command line");
     assert_eq!(machine.last(), Some(&"margay.comm=0x100000".into()));
-}
-
-#[test]
-fn the_doctor_names_what_is_missing() {
-    let ended = run(yod().env("MARGAY_KERNEL", "/nonexistent/k").arg("--doctor"));
-    assert_eq!(ended.status, 69, "{ended:?}");
-    assert!(ended.out.contains("BAD   kernel"), "{ended:?}");
-    let mut doctor = yod();
-    let ended = run(doctor
-        .env("MARGAY_KERNEL", "/nonexistent/k")
-        .arg("--doctor=json"));
-    assert_eq!(ended.status, 69, "{ended:?}");
-    let report: serde_json::Value = serde_json::from_str(&ended.out).expect("JSON");
-    assert_eq!(report["runs_nodes"], false);
-    let kernel = &report["findings"][1];
-    assert_eq!(
-        (&kernel["what"], &kernel["state"]),
-        (&"kernel".into(), &"bad".into())
-    );
 }

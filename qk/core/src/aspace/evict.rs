@@ -1,14 +1,12 @@
 //! Taking out what the node pool lends, before anything else becomes of its addresses: a step at a time, with a receipt for each
 //! ([`super::receipt`]).
 
-use super::receipt::{RUNS, Receipt};
+use super::receipt::Receipt;
 use super::{Aspace, Machine, Unfinished};
-use crate::objects::{Lease, Run};
-use crate::paging;
-use crate::regions::{Backing, Kind, Region, RegionFlags};
+use crate::objects::Lease;
+use crate::regions::{Backing, Region, RegionFlags};
 use abi::Errno;
-use abi::addr::{Va, VaRange};
-use alloc::vec::Vec;
+use abi::addr::VaRange;
 
 /// Work of looking at a region, in instructions.
 const LOOK_WORK: u32 = 20;
@@ -105,61 +103,12 @@ impl<M: Machine> Aspace<M> {
         regions.inspect(|_| M::point(LOOK_WORK))
     }
 
-    /// Takes out the front of a region that shows an object, as far as a receipt says what was written to.
+    /// Takes out a region that shows an object.
     fn evict_object(&mut self, region: &Region) -> Result<(), Unfinished> {
-        let mut written = self.take_runs()?;
-        let end = self.written_runs(region, &mut written);
-        if let Err(error) = self.remove(region.start.until(end)) {
-            written.clear();
-            self.runs = written;
-            return Err(error.into());
-        }
-        let len_bytes = end - region.start;
-        self.object_bytes -= len_bytes;
-        let last = end == region.end && self.is_without(region.object);
-        let lease = Lease::new(region.object, len_bytes);
-        Err(Receipt::of_object(lease, written, last).into())
+        self.remove(region.range())?;
+        self.object_bytes -= region.len_bytes();
+        let last = self.is_without(region.object);
+        let lease = Lease::new(region.object, region.len_bytes());
+        Err(Receipt::of_object(lease, last).into())
     }
-
-    /// What may have been written of a region that shows a file, from its start on: at most [`RUNS`], and where that ends.
-    fn written_runs(&mut self, region: &Region, runs: &mut Vec<Run>) -> Va {
-        let is_file = region.kind == Kind::File;
-        if !is_file || region.flags.contains(RegionFlags::READ_ONLY) {
-            return region.end;
-        }
-        let mut at = region.start;
-        // POINT: paging::report::stretch
-        while at < region.end {
-            let (mut tables, root) = self.tables();
-            let next = paging::stretch(&tables, root, at, region.end).end;
-            let mut stop = next;
-            paging::visit_dirty(&mut tables, root, at.until(next), |va, pa, len_bytes| {
-                let run = Run {
-                    offset: region.offset_at(va),
-                    pa,
-                    len_bytes,
-                };
-                if stop == next && !add(runs, run) {
-                    stop = va;
-                }
-            });
-            if stop < next {
-                return stop;
-            }
-            at = next;
-        }
-        region.end
-    }
-}
-
-/// Adds a run, or makes the last one longer; `false`: there is no room.
-fn add(runs: &mut Vec<Run>, run: Run) -> bool {
-    if runs.last_mut().is_some_and(|last| last.append(&run)) {
-        return true;
-    }
-    let has_room = runs.len() < RUNS;
-    if has_room {
-        runs.push(run);
-    }
-    has_room
 }

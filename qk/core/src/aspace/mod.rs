@@ -42,7 +42,7 @@
 //! | frames | where they go when they are unmapped |
 //! |---|---|
 //! | the partition's | retired, then free |
-//! | of an object | to the node pool, by a receipt that says what was written |
+//! | of an object | to the node pool, by a receipt |
 //! | text | to the node pool, by a receipt, after the proxy has caught up; a copy takes their place before they can be written to |
 //! | foreign | nowhere: the clock page is the kernel's |
 //!
@@ -113,7 +113,7 @@ pub struct Aspace<M: Machine> {
     text_ends: TextEnds,
     /// Bytes of regions that show objects.
     object_bytes: u64,
-    /// Room for a receipt, once anything of the node pool was mapped.
+    /// Room for a receipt of text, once any was mapped.
     runs: Vec<Run>,
     /// Changes that failed because the partition was used up.
     shortages: u64,

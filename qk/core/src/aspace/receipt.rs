@@ -1,7 +1,7 @@
 //! What a change has let go of that is not the partition's. The address space takes it out of its tables and hands a receipt
-//! to whom the frames belong: the node pool, which writes back, counts, and makes them free.
+//! to whom the frames belong: the node pool, which counts, and makes them free.
 //!
-//! A change that meets such memory is done in steps, since there may be more of it than a receipt holds: it ends with
+//! A change that meets such memory is done in steps, since there may be more of it than a receipt has room for: it ends with
 //! [`Unfinished::Owes`], and goes on when it is called again. [`Aspace::complete`] does both, and nothing else takes a receipt;
 //! an [`Unfinished`] does not become an [`Errno`] by itself, so a caller that forgets does not compile:
 //!
@@ -29,9 +29,6 @@ pub(super) const RUNS: usize = 32;
 pub trait Lender {
     /// Text is not mapped any more, also by the proxy.
     fn text_left(&mut self, text: impl Iterator<Item = TextLease>);
-
-    /// Parts of a mapping of `object` that is gone were written to: `runs`. They are the object's until [`Self::object_left`].
-    fn written(&mut self, object: u32, runs: &[Run]);
 
     /// A mapping of an object is gone; `last`: the address space has no other of it. The proxy may still show it.
     fn object_left(&mut self, lease: Lease, last: bool);
@@ -68,59 +65,52 @@ impl From<Receipt> for Unfinished {
 #[must_use = "frames stay in use until their owner has the receipt"]
 #[derive(Debug)]
 pub struct Receipt {
-    /// Room for [`RUNS`], until they are handed over.
-    runs: Vec<Run>,
-    of: Of,
+    /// Until it is handed over.
+    of: Option<Of>,
 }
 
-/// What the runs are.
 #[derive(Debug)]
 enum Of {
-    Text,
-    /// What was written of a mapping of an object.
-    Object {
-        lease: Lease,
-        last: bool,
-    },
+    /// Text, in at most [`RUNS`] runs.
+    Text(Vec<Run>),
+    /// A mapping of an object.
+    Object { lease: Lease, last: bool },
 }
 
 impl Receipt {
     /// For text.
     pub(super) fn of_text(runs: Vec<Run>) -> Receipt {
-        Receipt { runs, of: Of::Text }
-    }
-
-    /// For a mapping of an object, of which `written` was written to.
-    pub(super) fn of_object(lease: Lease, written: Vec<Run>, last: bool) -> Receipt {
         Receipt {
-            runs: written,
-            of: Of::Object { lease, last },
+            of: Some(Of::Text(runs)),
         }
     }
 
-    /// Hands it to whom the frames belong; the room for the next.
-    fn hand_over<M: Machine>(mut self, machine: M, lender: &mut impl Lender) -> Vec<Run> {
-        let mut runs = mem::take(&mut self.runs);
-        match mem::replace(&mut self.of, Of::Text) {
-            Of::Text => {
+    /// For a mapping of an object.
+    pub(super) fn of_object(lease: Lease, last: bool) -> Receipt {
+        Receipt {
+            of: Some(Of::Object { lease, last }),
+        }
+    }
+
+    /// Hands it to whom the frames belong; of text the room for the next.
+    fn hand_over<M: Machine>(mut self, machine: M, lender: &mut impl Lender) -> Option<Vec<Run>> {
+        match self.of.take()? {
+            Of::Text(mut runs) => {
                 machine.sync();
                 lender.text_left(runs.drain(..).map(TextLease::of));
+                Some(runs)
             }
             Of::Object { lease, last } => {
-                if !runs.is_empty() {
-                    lender.written(lease.object(), &runs);
-                }
                 lender.object_left(lease, last);
+                None
             }
         }
-        runs.clear();
-        runs
     }
 }
 
 impl Drop for Receipt {
     fn drop(&mut self) {
-        debug_assert!(self.runs.capacity() == 0, "a receipt was not handed over");
+        debug_assert!(self.of.is_none(), "a receipt was not handed over");
     }
 }
 
@@ -148,10 +138,12 @@ impl<M: Machine> Aspace<M> {
     #[cold]
     #[inline(never)]
     fn hand_over(&mut self, receipt: Receipt, lender: &mut impl Lender) {
-        self.runs = receipt.hand_over(self.machine, lender);
+        if let Some(runs) = receipt.hand_over(self.machine, lender) {
+            self.runs = runs;
+        }
     }
 
-    /// The room for a receipt, empty.
+    /// The room for a receipt of text, empty.
     ///
     /// # Errors
     /// ENOMEM: the last one was not handed over, so nothing more may be let go of.
@@ -163,7 +155,7 @@ impl<M: Machine> Aspace<M> {
         }
     }
 
-    /// Sets the room for a receipt aside, before there is anything that needs one.
+    /// Sets the room for a receipt of text aside, before there is any.
     ///
     /// # Errors
     /// [`OutOfMemory`].

@@ -5,11 +5,11 @@ use crate::objects::{Lease, Piece};
 use crate::paging;
 use crate::regions::{Backing, Region, RegionFlags};
 use abi::Errno;
-use abi::addr::{Phys, Va, VaRange};
+use abi::addr::{Va, VaRange};
 use abi::map::USER_TOP;
 
 impl<M: Machine> Aspace<M> {
-    /// Maps a part of an object at `region`, where nothing is mapped; `pieces` hold it, by offset and without gaps, or nothing
+    /// Maps a part of an object at `region`, where nothing is mapped; `pieces` have it, by offset and without gaps, or nothing
     /// where the file has ended. They have frames even without access, for mprotect to find. Takes its bytes from `lease`.
     ///
     /// # Errors
@@ -48,6 +48,21 @@ impl<M: Machine> Aspace<M> {
         Ok(())
     }
 
+    /// Takes the frames of `range` away, all of it of one object: its file ends before, by now.
+    ///
+    /// # Errors
+    /// ENOMEM, with nothing changed.
+    pub fn cut_object(&mut self, range: VaRange) -> Result<(), Errno> {
+        let room = self.regions.check_update(range);
+        room.map_err(|_| Errno::ENOMEM)?;
+        self.reserve_tables(range)?;
+        self.take_back(range);
+        let behind = |region: &mut Region| region.flags.insert(RegionFlags::PAST_END);
+        let cut = self.regions.update(range, behind);
+        self.note_cut();
+        cut.map_err(|_| Errno::ENOMEM)
+    }
+
     /// Maps `pieces` at `region`, from the offset `from` on.
     ///
     /// # Errors
@@ -58,12 +73,12 @@ impl<M: Machine> Aspace<M> {
         pieces: &[Piece],
         from: u64,
     ) -> Result<(), Errno> {
-        self.reserve_receipt()?;
         // Each may lie apart from the others, and there may be a hole before and behind them.
         self.add_pieces(pieces.len() + 2)?;
         let options = fresh(region.prot, self.max_page(&region));
         // POINT: paging::map::fill
         for piece in pieces {
+            let piece = piece.clip(from, from + region.len_bytes());
             let va = region.start + (piece.offset - from);
             let range = VaRange::new(va, piece.len_bytes);
             let mapped = self.or_sync(|aspace| {
@@ -100,11 +115,5 @@ impl<M: Machine> Aspace<M> {
         !self
             .looked_at(Va(0).until(Va(USER_TOP)))
             .any(|region| region.object == object)
-    }
-
-    /// Shows `visit(va, pa, len_bytes)` what may have been written of `range` since it was mapped.
-    pub fn visit_dirty(&mut self, range: VaRange, visit: impl FnMut(Va, Phys, u64)) {
-        let (mut tables, root) = self.tables();
-        paging::visit_dirty(&mut tables, root, range, visit);
     }
 }

@@ -53,7 +53,10 @@ impl<M: Machine> Aspace<M> {
         let from = text.pieces().first().map_or(0, |piece| piece.offset);
         let mapped = match region.prot.contains(Prot::WRITE) {
             true => Err(Errno::EACCES),
-            false => self.map_pieces(region, text.pieces(), from),
+            false => self
+                .reserve_receipt()
+                .map_err(Errno::from)
+                .and_then(|()| self.map_pieces(region, text.pieces(), from)),
         };
         self.text_ends.widen(region.range());
         match mapped.and_then(|()| self.show_new(region)) {

@@ -1,20 +1,18 @@
 //! Taking frames for what an object does not have yet, and entering them.
 
-use super::{ENTER_WORK, MOST_PIECES, Objects, Piece, TAKE_WORK};
+use super::{ENTER_WORK, Laid, Objects, Piece, TAKE_WORK, push};
 use crate::page::{PAGE_BYTES, PageSize};
 use abi::Errno;
 use abi::addr::Phys;
 use alloc::vec::Vec;
 
 impl Objects {
-    /// Allocates frames for `start .. end`, adjacent where that can be; `listed`: in the directory. Whatever it takes is in `fresh`,
-    /// also when it fails.
+    /// Allocates frames for `start .. end`, adjacent where that can be. Whatever it takes is in `fresh`, also when it fails.
     pub(super) fn fill(
         &mut self,
         start: u64,
         end: u64,
         fresh: &mut Vec<Piece>,
-        listed: bool,
     ) -> Result<(), Errno> {
         let mut at = start;
         while at < end {
@@ -28,7 +26,7 @@ impl Objects {
                     last.len_bytes += taken.len_bytes;
                     last.zero &= taken.zero;
                 }
-                _ => self.begin(taken, fresh, listed)?,
+                _ => push(fresh, taken).inspect_err(|_| self.free(&[taken]))?,
             }
         }
         Ok(())
@@ -47,7 +45,8 @@ impl Objects {
             len_bytes,
             pa,
             zero,
-            slot: MOST_PIECES,
+            laid: Laid::No,
+            is_lost: false,
         };
         if PageSize::largest(offset, len_bytes, LARGE) == LARGE {
             let frame = self.frames.alloc_prefer(LARGE, prefer.unwrap_or_default());
@@ -61,39 +60,11 @@ impl Objects {
         Some(piece(run.addr, run.len_bytes, run.zero))
     }
 
-    /// Begins a piece with frames just taken, which go back if there is no room for it.
-    pub(super) fn begin(
-        &mut self,
-        taken: Piece,
-        fresh: &mut Vec<Piece>,
-        listed: bool,
-    ) -> Result<(), Errno> {
-        let room = fresh.try_reserve(1).is_ok();
-        let slot = match listed {
-            true => self.take_slot(room),
-            false => room.then_some(MOST_PIECES),
-        };
-        let Some(slot) = slot else {
-            self.free(&[taken]);
-            return Err(Errno::ENOMEM);
-        };
-        fresh.push(Piece { slot, ..taken });
-        Ok(())
-    }
-
-    /// Takes a place in the directory, if it is `wanted`.
-    pub(super) fn take_slot(&mut self, wanted: bool) -> Option<usize> {
-        let free = |word: &u64| *word != u64::MAX;
-        // BOUND: the words of the slots.
-        let word = self.slots.iter().position(free).filter(|_| wanted)?;
-        let bit = self.slots[word].trailing_ones() as usize;
-        self.slots[word] |= 1 << bit;
-        Some(word * 64 + bit)
-    }
-
     /// Enters new pieces into an object.
     pub(super) fn enter(&mut self, id: u32, fresh: &[Piece]) -> Result<(), Errno> {
         let point = self.point;
+        let room = self.retired.try_reserve(self.live + fresh.len());
+        room.map_err(|_| Errno::ENOMEM)?;
         let object = self.object_mut(id).ok_or(Errno::ENOMEM)?;
         let pieces = &mut object.pieces;
         pieces.try_reserve(fresh.len()).map_err(|_| Errno::ENOMEM)?;
@@ -102,6 +73,7 @@ impl Objects {
             let at = pieces.partition_point(|other| other.offset < piece.offset);
             pieces.insert(at, *piece);
         }
+        self.live += fresh.len();
         Ok(())
     }
 }

@@ -1,10 +1,10 @@
 //! Shared objects: the files that ranks of the node have mapped with MAP_SHARED, and which frames of the node pool hold them.
 //!
 //! An object is known by the file's device and inode and lives while some rank maps any of it. It has frames for what
-//! was ever mapped of it, in runs of adjacent frames (*pieces*) as long as the pool has them. All of its frames come
-//! back together, when its last mapping goes: what may still write to them has to let go first. The ranks' proxies at
-//! once: [`Objects::detach`] hands the pieces out and [`Objects::retire`] takes them back. Cores that reached them by a window,
-//! and children of ranks, when the frames are needed: [`Objects::release`].
+//! was ever mapped of it, in runs of adjacent frames (*pieces*) as long as the pool has them; the host lays the file's own pages over
+//! them. All of its frames come back together, when its last mapping goes: [`Objects::detach`] hands the pieces out, and
+//! [`Objects::retire`] takes them back when the file is not laid over them any more. Cores that reached them by a window,
+//! and children of ranks, let go when the frames are needed: [`Objects::release`].
 //!
 //! The pool's other use is text that ranks share and never write to ([`Objects::attach_text`]).
 //!
@@ -13,25 +13,27 @@
 
 mod fill;
 mod lease;
+mod piece;
 mod text;
 
 #[cfg(test)]
 mod tests;
 
 pub use lease::{Lease, TextLease};
+pub use piece::{Laid, Piece, Run};
 pub use text::{AttachedText, TextKey};
 
 use abi::Errno;
-use abi::addr::{Phys, PhysRange};
+use abi::addr::PhysRange;
+use abi::map::MAX_RANKS;
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use crate::Point;
 use crate::frames::{self, Frames};
 
 /// Numbers of objects begin here: smaller ones are a rank's own, of its private mappings ([`abi::control::MappedFile`]).
 pub const FIRST: u32 = abi::control::MappedFile::MAX_OBJECT + 1;
-/// Pieces of all objects together: each has a slot in the directory that proxies read.
-pub const MOST_PIECES: usize = wire::objects::ENTRIES;
 
 /// Work of taking frames for the front of a range, in instructions.
 const TAKE_WORK: u32 = 200;
@@ -44,86 +46,31 @@ const ENTER_WORK: u32 = 1000;
 /// What a file is told apart by on the host: device and inode.
 pub type File = [u64; 2];
 
-/// Adjacent frames that hold something of a file.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Run {
-    /// Offset in the file of the first byte.
-    pub offset: u64,
-    /// Address of the first byte.
-    pub pa: Phys,
-    /// Length in bytes.
-    pub len_bytes: u64,
-}
-
-impl Run {
-    /// Makes it longer by `next`; `false`: that is not adjacent both ways.
-    pub fn append(&mut self, next: &Run) -> bool {
-        let (end, end_pa) = (self.offset + self.len_bytes, self.pa + self.len_bytes);
-        let is_adjacent = next.offset == end && next.pa == end_pa;
-        if is_adjacent {
-            self.len_bytes += next.len_bytes;
-        }
-        is_adjacent
-    }
-}
-
-/// Bytes of an object in adjacent frames.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Piece {
-    /// Offset in the file of the first byte; a multiple of 4 KiB.
-    pub offset: u64,
-    /// Length in bytes; a multiple of 4 KiB.
-    pub len_bytes: u64,
-    /// Address of the first byte.
-    pub pa: Phys,
-    /// Known to hold zeros, when it is new.
-    pub zero: bool,
-    /// Number of its place in the directory; [`MOST_PIECES`]: it has none.
-    pub slot: usize,
-}
-
-impl Piece {
-    /// End of it in the file.
-    pub const fn end(&self) -> u64 {
-        self.offset + self.len_bytes
-    }
-
-    /// Its frames.
-    pub const fn run(&self) -> Run {
-        Run {
-            offset: self.offset,
-            pa: self.pa,
-            len_bytes: self.len_bytes,
-        }
-    }
-
-    /// The part in `from .. to` of the file, which must overlap.
-    #[must_use]
-    pub fn clip(&self, from: u64, to: u64) -> Piece {
-        let start = self.offset.max(from);
-        Piece {
-            offset: start,
-            len_bytes: self.end().min(to) - start,
-            pa: self.pa + (start - self.offset),
-            ..*self
-        }
-    }
-}
-
 struct Object {
     file: File,
     /// Bytes of all mappings of it, in all ranks.
     mapped_bytes: u64,
     /// By offset.
     pieces: Vec<Piece>,
+    /// Ranks whose proxies hold it, a bit each.
+    holders: [u64; MAX_RANKS.div_ceil(64)],
 }
 
 impl Object {
     /// The pieces that touch `from .. to`.
     fn range(&self, from: u64, to: u64) -> &[Piece] {
+        &self.pieces[self.indices(from, to)]
+    }
+
+    fn range_mut(&mut self, from: u64, to: u64) -> &mut [Piece] {
+        let indices = self.indices(from, to);
+        &mut self.pieces[indices]
+    }
+
+    fn indices(&self, from: u64, to: u64) -> Range<usize> {
         let first = self.pieces.partition_point(|piece| piece.end() <= from);
         let end = self.pieces.partition_point(|piece| piece.offset < to);
-        &self.pieces[first..end.max(first)]
+        first..end.max(first)
     }
 
     /// What of `from .. to` has no frames.
@@ -145,8 +92,8 @@ pub struct Objects {
     objects: Vec<Option<Object>>,
     /// Of objects that are gone, and text that is not mapped any more: not free yet.
     retired: Vec<Piece>,
-    /// A bit per slot of the directory: taken.
-    slots: [u64; MOST_PIECES / 64],
+    /// Pieces of objects that are not retired: there is room for all of them in `retired`.
+    live: usize,
     texts: Vec<text::Text>,
     /// Index of the one that was found last.
     last_text: usize,
@@ -160,14 +107,11 @@ impl Objects {
     /// its records.
     pub fn new(pool: PhysRange, zeroed: bool, point: Point) -> Option<Objects> {
         point(frames::SET_UP_WORK);
-        let mut retired = Vec::new();
-        // Each piece of an object has a slot, so there is always room.
-        retired.try_reserve_exact(MOST_PIECES).ok()?;
         Some(Objects {
             frames: Frames::new(pool.start, pool.len_bytes(), zeroed, point)?,
             objects: Vec::new(),
-            retired,
-            slots: [0; _],
+            retired: Vec::new(),
+            live: 0,
             texts: Vec::new(),
             last_text: 0,
             text_bytes: 0,
@@ -180,15 +124,18 @@ impl Objects {
     /// # Errors
     /// ENOMEM.
     pub fn attach(&mut self, file: File, len_bytes: u64) -> Result<Lease, Errno> {
-        let known = |object: &Option<Object>| object.as_ref().is_some_and(|o| o.file == file);
-        let index = match self.entry(known) {
+        let index = match self.index_of(file) {
             Some(index) => index,
-            None => self.vacant()?,
+            None => {
+                self.forget_text(file);
+                self.vacant()?
+            }
         };
         let object = self.objects[index].get_or_insert(Object {
             file,
             mapped_bytes: 0,
             pieces: Vec::new(),
+            holders: [0; _],
         });
         object.mapped_bytes += len_bytes;
         Ok(Lease::new(FIRST + index as u32, len_bytes))
@@ -205,6 +152,31 @@ impl Objects {
         Some(dead.pieces)
     }
 
+    /// Whether the proxy of a rank holds an object.
+    pub fn note_holder(&mut self, id: u32, rank: usize, holds: bool) {
+        if let Some(object) = self.object_mut(id) {
+            let (word, bit) = (&mut object.holders[rank / 64], 1 << (rank % 64));
+            *word = if holds { *word | bit } else { *word & !bit };
+        }
+    }
+
+    /// How often the host's processes have a file mapped that no program has: once for each holder, and each piece.
+    pub fn attachments(&self, file: File) -> u64 {
+        let object = self
+            .index_of(file)
+            .and_then(|index| self.objects[index].as_ref());
+        object.map_or(0, |object| {
+            // BOUND: the words of the holders.
+            let holders: u32 = object.holders.iter().map(|word| word.count_ones()).sum();
+            u64::from(holders) + object.pieces.len() as u64
+        })
+    }
+
+    /// Whether ranks map a file and share it.
+    pub fn has(&self, file: File) -> bool {
+        self.index_of(file).is_some()
+    }
+
     /// The file of an object.
     pub fn file(&self, id: u32) -> Option<File> {
         self.object(id).map(|object| object.file)
@@ -213,7 +185,7 @@ impl Objects {
     /// Gives the object frames for what has none of `from .. to`; returns the new ones, by offset.
     ///
     /// # Errors
-    /// ENOMEM, with nothing changed: the pool has not so many frames left, or the directory no slots.
+    /// ENOMEM, with nothing changed: the pool has not so many frames left.
     pub fn extend(&mut self, id: u32, from: u64, to: u64) -> Result<Vec<Piece>, Errno> {
         let object = self.object(id).ok_or(Errno::ENOMEM)?;
         let bytes = |(start, end)| {
@@ -234,7 +206,7 @@ impl Objects {
         // POINT: objects::fill::fill
         let filled = holes
             .iter()
-            .try_for_each(|&(start, end)| self.fill(start, end, &mut fresh, true));
+            .try_for_each(|&(start, end)| self.fill(start, end, &mut fresh));
         let entered = filled.and_then(|()| self.enter(id, &fresh));
         if let Err(errno) = entered {
             self.free(&fresh);
@@ -251,7 +223,7 @@ impl Objects {
         }
     }
 
-    /// The frames of `from .. to`, by offset: without gaps once [`Self::extend`] has been called.
+    /// The pieces that have something of `from .. to`, by offset: without gaps once [`Self::extend`] has been called.
     ///
     /// # Errors
     /// ENOMEM.
@@ -262,13 +234,45 @@ impl Objects {
             .map_or(&[][..], |object| object.range(from, to))
         {
             (self.point)(PIECE_WORK);
-            push(&mut found, piece.clip(from, to))?;
+            push(&mut found, *piece)?;
         }
         Ok(found)
     }
 
-    /// Takes frames back that no mapping shows and no proxy uses. They are not free before [`Self::release`].
+    /// The file is laid over the pieces that have something of `from .. to`, at least in this way.
+    pub fn note_laid(&mut self, id: u32, from: u64, to: u64, laid: Laid) {
+        let point = self.point;
+        if let Some(object) = self.object_mut(id) {
+            for piece in object.range_mut(from, to) {
+                point(PIECE_WORK);
+                piece.laid = piece.laid.max(laid);
+            }
+        }
+    }
+
+    /// The file did not have the page at this offset when it was touched.
+    pub fn note_lost(&mut self, id: u32, offset: u64) {
+        self.set_lost(id, offset, offset + 1, true);
+    }
+
+    /// The pieces that have something of `from .. to` are looked for in the file again.
+    pub fn note_found(&mut self, id: u32, from: u64, to: u64) {
+        self.set_lost(id, from, to, false);
+    }
+
+    fn set_lost(&mut self, id: u32, from: u64, to: u64, is_lost: bool) {
+        let point = self.point;
+        if let Some(object) = self.object_mut(id) {
+            for piece in object.range_mut(from, to) {
+                point(PIECE_WORK);
+                piece.is_lost = is_lost;
+            }
+        }
+    }
+
+    /// Takes frames back that no mapping shows, no file is laid over and no proxy uses. They are not free before [`Self::release`].
     pub fn retire(&mut self, pieces: &[Piece]) {
+        self.live -= pieces.len();
         self.retired.extend_from_slice(pieces);
     }
 
@@ -277,8 +281,8 @@ impl Objects {
         &self.retired
     }
 
-    /// Makes retired frames free, and their slots: those of some pieces of [`Self::retired`], in that order. They cannot be
-    /// reached any more: by no window, no child.
+    /// Makes retired frames free: those of some pieces of [`Self::retired`], in that order. They cannot be reached any more: by no
+    /// window, no child.
     pub fn release(&mut self, pieces: &[Piece]) {
         take_out(&mut self.retired, pieces, self.point);
         self.free(pieces);
@@ -290,9 +294,6 @@ impl Objects {
             self.frames
                 .free_range(piece.pa, piece.len_bytes, false)
                 .expect("frames of an object were in use");
-            if let Some(word) = self.slots.get_mut(piece.slot / 64) {
-                *word &= !(1 << (piece.slot % 64));
-            }
         }
     }
 
@@ -301,15 +302,14 @@ impl Objects {
         self.frames.used_bytes()
     }
 
-    /// Whether half of the pool and of the directory stay unused when one more run of `len_bytes` is made.
+    /// Whether half of the pool stays unused when `len_bytes` more are used.
     pub fn leaves_half(&self, len_bytes: u64) -> bool {
-        // BOUND: the words of the slots.
-        let pieces: u32 = self.slots.iter().map(|word| word.count_ones()).sum();
-        let free_bytes = self.frames.free_bytes();
-        (pieces as usize) < MOST_PIECES / 2
-            && free_bytes
-                .checked_sub(len_bytes)
-                .is_some_and(|left| left >= self.used_bytes().saturating_add(len_bytes))
+        let left = self.frames.free_bytes().checked_sub(len_bytes);
+        left.is_some_and(|left| left >= self.used_bytes().saturating_add(len_bytes))
+    }
+
+    fn index_of(&self, file: File) -> Option<usize> {
+        self.entry(|object| object.as_ref().is_some_and(|object| object.file == file))
     }
 
     /// Index of the first entry that is wanted: there may be as many as all ranks have regions.

@@ -10,6 +10,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::page::PAGE_BYTES;
+use abi::addr::Phys;
 
 const BASE: Phys = Phys(0x4000_0000);
 const MIB: u64 = 1 << 20;
@@ -99,19 +100,13 @@ fn joined_frames_hold_zeros_only_if_all_of_them_do() {
 
 /// What is shared without need leaves room for files, which have to be.
 #[test]
-fn half_of_the_pool_and_of_the_directory_can_be_left() {
+fn half_of_the_pool_can_be_left() {
     let mut objects = objects(16 * MIB);
     assert!(objects.leaves_half(8 * MIB) && !objects.leaves_half(8 * MIB + PAGE_BYTES));
     assert!(!objects.leaves_half(u64::MAX));
     let id = objects.lend([1, 2], 6 * MIB).expect("room");
     objects.extend(id, 0, 6 * MIB).expect("frames");
     assert!(objects.leaves_half(2 * MIB) && !objects.leaves_half(3 * MIB));
-    for file in 0..MOST_PIECES as u64 / 2 - 1 {
-        assert!(objects.leaves_half(PAGE_BYTES), "{file}");
-        let id = objects.lend([2, file], PAGE_BYTES).expect("room");
-        objects.extend(id, 0, PAGE_BYTES).expect("frames");
-    }
-    assert!(!objects.leaves_half(PAGE_BYTES));
 }
 
 #[test]
@@ -136,39 +131,53 @@ fn a_full_pool_changes_nothing() {
     assert_eq!(objects.pieces(id, 0, 4 * MIB).expect("room").len(), 1);
 }
 
+/// However many pieces there are, and whatever has become of others before: there is room for all of them when they are retired, where
+/// no error could be returned.
 #[test]
-fn there_are_as_many_pieces_as_the_directory_has_places() {
-    let mut objects = objects(64 * MIB);
-    let id = objects.lend([1, 2], 4 * MIB).expect("room");
-    let page = |n: usize| (n as u64 * 2 * PAGE_BYTES, (n as u64 * 2 + 1) * PAGE_BYTES);
-    let mut slots = BTreeSet::new();
-    for n in 0..MOST_PIECES {
-        let (from, to) = page(n);
-        let fresh = objects.extend(id, from, to).expect("a piece");
-        slots.insert(fresh[0].slot);
-    }
-    assert_eq!(slots, (0..MOST_PIECES).collect());
-    let used = objects.used_bytes();
-    let (from, to) = page(MOST_PIECES);
-    assert_eq!(objects.extend(id, from, to), Err(Errno::ENOMEM));
-    assert_eq!(objects.used_bytes(), used);
-}
-
-/// If they stayed taken, no file could be mapped any more after that many had been, one at a time: no test had noticed.
-#[test]
-fn the_directory_has_places_again_when_mappings_have_gone() {
+fn all_pieces_can_be_retired() {
+    const PAGES: u64 = 1000;
     let mut objects = objects(16 * MIB);
-    for file in 0..2 * MOST_PIECES as u64 {
-        let id = objects.lend([1, file], PAGE_BYTES).expect("room");
-        let fresh = objects.extend(id, 0, PAGE_BYTES).expect("a place");
-        assert_eq!(fresh[0].slot, 0);
-        let gone = objects.end(id, PAGE_BYTES).expect("the last one");
-        give_back(&mut objects, &gone);
+    for _ in 0..3 {
+        let ids = [1, 2].map(|file| objects.lend([1, file], PAGE_BYTES).expect("room"));
+        for page in 0..PAGES {
+            for id in ids {
+                let fresh = objects.extend(id, page * PAGE_BYTES, (page + 1) * PAGE_BYTES);
+                fresh.expect("a piece");
+            }
+        }
+        let dead = ids.map(|id| objects.end(id, PAGE_BYTES).expect("the last one"));
+        let count: usize = dead.iter().map(Vec::len).sum();
+        assert_eq!(count as u64, 2 * PAGES);
+        assert!(objects.retired.capacity() >= count);
+        dead.iter().for_each(|dead| objects.retire(dead));
+        assert_eq!(objects.retired().len(), count);
+        dead.iter().for_each(|dead| objects.release(dead));
+        assert_eq!((objects.live, objects.used_bytes()), (0, 0));
     }
 }
 
+/// What is laid to be read has to be laid anew to be written to.
 #[test]
-fn what_could_not_be_loaded_is_taken_back() {
+fn it_is_known_how_a_file_is_laid() {
+    let mut objects = objects(16 * MIB);
+    let id = objects.lend([1, 2], MIB).expect("room");
+    let laid = |objects: &Objects| {
+        let pieces = objects.pieces(id, 0, MIB).expect("room");
+        pieces.iter().map(|piece| piece.laid).collect::<Vec<_>>()
+    };
+    objects.extend(id, 0, PAGE_BYTES).expect("frames");
+    objects.note_laid(id, 0, PAGE_BYTES, Laid::ToWrite);
+    objects.extend(id, 2 * PAGE_BYTES, MIB).expect("frames");
+    objects.extend(id, 0, MIB).expect("frames");
+    assert_eq!(laid(&objects), [Laid::ToWrite, Laid::No, Laid::No]);
+    objects.note_laid(id, 0, 2 * PAGE_BYTES, Laid::ToRead);
+    assert_eq!(laid(&objects), [Laid::ToWrite, Laid::ToRead, Laid::No]);
+    objects.note_laid(id + 1, 0, MIB, Laid::ToWrite);
+    assert_eq!(laid(&objects)[2], Laid::No);
+}
+
+#[test]
+fn what_could_not_be_laid_is_taken_back() {
     let mut objects = objects(16 * MIB);
     let id = objects.lend([1, 2], 4 * MIB).expect("room");
     objects.extend(id, 0, PAGE_BYTES).expect("frames");
@@ -223,6 +232,7 @@ proptest! {
                     mapped.push((file, id, to - from));
                     let mut at = from;
                     for piece in objects.pieces(id, from, to).expect("room") {
+                        let piece = piece.clip(from, to);
                         prop_assert_eq!(piece.offset, at);
                         for page in (0..piece.len_bytes).step_by(PAGE_BYTES as usize) {
                             let frame = *frames.entry((file, at + page)).or_insert(piece.pa + page);
@@ -283,7 +293,7 @@ fn going_over_all_of_them_takes_the_preemption_point() {
     }
     assert_eq!(dead.len(), FILES as usize);
     objects.retire(&dead);
-    dead.retain(|piece| piece.offset == 0 && piece.slot % 3 != 0);
+    dead.retain(|piece| !(piece.pa.0 / PAGE_BYTES).is_multiple_of(3));
     let release = points(&mut || objects.release(&dead));
     assert!(release >= FILES as u32, "{release}");
     assert_eq!(objects.retired().len(), FILES as usize - dead.len());

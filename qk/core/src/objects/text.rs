@@ -8,7 +8,7 @@ use abi::Errno;
 use abi::addr::Phys;
 use alloc::vec::Vec;
 
-use super::{File, MOST_PIECES, Objects, Piece, TextLease, push};
+use super::{File, Objects, Piece, TextLease, push};
 
 /// What a file's text is told apart by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -114,7 +114,7 @@ impl Objects {
         // POINT: objects::fill::fill
         let filled = holes
             .iter()
-            .try_for_each(|&(start, end)| self.fill(start, end, &mut fresh, false));
+            .try_for_each(|&(start, end)| self.fill(start, end, &mut fresh));
         self.text_bytes += self.bytes(&fresh);
         if let Err(errno) = filled {
             self.free_text(&fresh);
@@ -185,6 +185,7 @@ impl Objects {
         let Objects {
             texts,
             retired,
+            live,
             text_bytes,
             point,
             ..
@@ -192,13 +193,24 @@ impl Objects {
         texts.retain(|text| {
             point(LOOK_WORK);
             // All pieces of objects have room besides.
-            let is_idle = text.mapped_bytes == 0 && retired.try_reserve(MOST_PIECES + 1).is_ok();
+            let is_idle = text.mapped_bytes == 0 && retired.try_reserve(*live + 1).is_ok();
             if is_idle {
                 retired.push(text.piece);
                 *text_bytes -= text.piece.len_bytes;
             }
             !is_idle
         });
+    }
+
+    /// Has no mapping that is made from now on find what the pool has of a file: what is stored in a shared mapping may change it
+    /// without a new time.
+    pub(super) fn forget_text(&mut self, file: File) {
+        for text in &mut self.texts {
+            (self.point)(LOOK_WORK);
+            if text.key.file == file {
+                text.key.changed_ns = u64::MAX;
+            }
+        }
     }
 
     /// Makes frames free that [`Self::extend_text`] has returned.

@@ -11,6 +11,7 @@ mod forgotten;
 mod info;
 mod left;
 mod set;
+pub mod si;
 #[cfg(test)]
 mod tests;
 mod thread;

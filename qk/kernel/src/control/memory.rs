@@ -82,7 +82,7 @@ pub fn aspace_create(rank: &'static Rank, base: u64, len_bytes: u64) -> Result<u
         PARTITIONS.lock().retain(|(owner, _)| *owner != rank.id());
         return Err(Errno::ENOMEM);
     };
-    rank.host().publish_partition(base, len_bytes);
+    rank.host().publish_memory(partition, shared::pool());
     rank.give_aspace(aspace);
     Ok(0)
 }

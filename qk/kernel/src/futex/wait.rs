@@ -70,17 +70,21 @@ pub fn wait(
     expected: u32,
     until: Until,
 ) -> SysResult {
-    let (word, key) = (word(at)?, key(thread, at, private));
-    let ended = if bits != 0 && children::waits_there(key) {
+    let word = word(at)?;
+    // POINT: ship::spin
+    let ended = loop {
+        let key = key(thread, at, private);
+        if bits == 0 || !children::waits_there(key) {
+            settled(|| futexes().wait(key, bits, &word, expected, Sleeper(thread)))?;
+            break sleep(thread, until.deadline(), || {
+                futexes().cancel(Sleeper(thread))
+            });
+        }
         match children::wait(thread, at, expected, bits, until.deadline()) {
-            Err(Errno::EINTR) => Ended::Interrupted,
+            Err(Errno::EINTR) => break Ended::Interrupted,
+            Err(Errno::EFAULT) if children::is_word(thread, at) => {}
             done => return done,
         }
-    } else {
-        settled(|| futexes().wait(key, bits, &word, expected, Sleeper(thread)))?;
-        sleep(thread, until.deadline(), || {
-            futexes().cancel(Sleeper(thread))
-        })
     };
     match ended {
         Ended::Woken => Ok(0),

@@ -7,7 +7,6 @@ use wire::boot::{COMM_PARAM, Config, Header, node};
 use wire::clock::ClockPage;
 use wire::info::InfoPage;
 use wire::layout::Layout;
-use wire::objects::Directory;
 use wire::rank::RankArea;
 use wire::region_log::RegionLog;
 use wire::stats::CpuStats;
@@ -43,14 +42,14 @@ pub fn refuses(nr: usize) -> bool {
     get().header().refuse[nr / 64].load() >> (nr % 64) & 1 != 0
 }
 
+/// What the host has said last to a core of pages that were lost ([`wire::lost`]); 0: nothing.
+pub fn lost_page(cpu: usize) -> u64 {
+    get().header().lost[cpu].load()
+}
+
 /// The counters of a CPU.
 pub fn counters(cpu: usize) -> &'static CpuStats {
     get().part(get().layout.cpu_stats(cpu))
-}
-
-/// The directory of the node pool.
-pub fn directory() -> &'static Directory {
-    get().part(get().layout.objects)
 }
 
 /// Physical address of the clock page.

@@ -23,7 +23,7 @@ pub mod ship;
 mod thread;
 pub mod trace;
 
-pub use area::{clock_page, config, counters, directory, refuses};
+pub use area::{clock_page, config, counters, lost_page, refuses};
 pub use clock::{read as clock_params, show as show_clock, start as start_clock};
 pub use rank::{RankPort, Stage};
 pub use resident::attach as serve_alone;

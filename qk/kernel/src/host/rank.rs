@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use abi::control::RankInfo;
 use abi::ident::{ADDR_NO_RANDOMIZE, RLIM_NLIMITS};
-use hal::addr::Phys;
+use hal::addr::{Phys, PhysRange};
 use hal::sync::{Mutex, class};
 use qk_core::aspace::Usage;
 use qk_core::sched::CoreSet;
@@ -245,11 +245,13 @@ impl RankPort {
         count.put(cores.len() as u64);
     }
 
-    /// Where its partition lies.
-    pub fn publish_partition(&self, base: u64, len_bytes: u64) {
-        let [at, bytes] = &self.area.node.partition;
-        at.put(base);
-        bytes.put(len_bytes);
+    /// Where its partition lies, and the pool that all ranks share.
+    pub fn publish_memory(&self, partition: PhysRange, pool: PhysRange) {
+        let node = &self.area.node;
+        for ([at, bytes], range) in [(&node.partition, partition), (&node.pool, pool)] {
+            at.put(range.start.0);
+            bytes.put(range.len_bytes());
+        }
     }
 
     /// Where its heap begins.

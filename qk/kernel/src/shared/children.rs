@@ -1,27 +1,24 @@
 //! Children of ranks share what the rank that forked had mapped and shared: the same frames, for as long as they map them. They
 //! are processes of Linux, so the QK finds their end only when it looks ([`is_mapped`]).
 //!
-//! What a child stores shows in no page table of the node: all that its rank could have written counts as written by then.
-//! A futex in such memory has waiters on both sides: while children share frames, a wake here wakes there, too ([`wake`]), and who
-//! waits here waits there, by its worker ([`wait`]), for Linux wakes only its own.
+//! A futex in such memory has waiters on both sides: while children share frames, and in files always, a wake here wakes there, too
+//! ([`wake`]), and who waits here waits there, by its worker ([`wait`]), for Linux wakes only its own.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use abi::Errno;
 use abi::control::HostOp;
-use abi::map::USER_TOP;
 use hal::addr::Va;
 use qk_core::futex::Key;
-use qk_core::regions::RegionFlags;
 
-use super::keys::is_shared;
-use super::pool::node;
+use super::keys::{is_in_file, is_shared};
+use super::pool::pool;
 use super::sharing::{self, SHARING, is_mapped};
-use crate::aspace::Aspace;
 use crate::clock;
 use crate::host::ship;
 use crate::result::SysResult;
 use crate::thread::Thread;
+use crate::user::is_shown;
 
 /// Forks under way of ranks that map objects.
 static FORKS: AtomicU64 = AtomicU64::new(0);
@@ -45,14 +42,13 @@ pub fn share(
     wake_waiters: fn(),
 ) -> SysResult {
     let rank = thread.rank();
-    rank.with_aspace(|aspace| {
+    rank.with_aspace(|_| {
         sharing::forks();
         if !rank.memory().maps_objects() {
             return fork();
         }
         FORKS.fetch_add(1, Ordering::SeqCst);
         sharing::begins();
-        mark_written(aspace);
         let forked = fork();
         sharing::begins();
         // Present waiters do not poll yet.
@@ -62,22 +58,11 @@ pub fn share(
     })
 }
 
-/// What the child may write counts as written.
-fn mark_written(aspace: &mut Aspace) {
-    let mut at = Va(0);
-    // POINT: mappings::regions
-    while let Some(region) = aspace.object(at.until(Va(USER_TOP))) {
-        if !region.flags.contains(RegionFlags::READ_ONLY) {
-            aspace.mark_dirty(region.range());
-        }
-        at = region.end;
-    }
-}
-
-/// Whether a wait for this futex is one in Linux, where children wake it; else all its wakers are on the node.
+/// Whether a wait for this futex is one in Linux, where others wake it: whoever maps its file, and children. Else all its wakers are
+/// on the node.
 #[inline]
 pub fn waits_there(key: Key) -> bool {
-    is_shared(key) && SHARING.load(Ordering::SeqCst) != 0
+    is_shared(key) && (is_in_file(key) || SHARING.load(Ordering::SeqCst) != 0)
 }
 
 /// Waits in Linux for a futex in shared memory, which the rank has at `at`, as FUTEX_WAIT_BITSET does, until `deadline` (TSC).
@@ -120,9 +105,7 @@ fn look(thread: &'static Thread) {
     if seen == 0 || FORKS.load(Ordering::SeqCst) != 0 {
         return;
     }
-    let Ok(pool) = node().map(|node| node.pool()) else {
-        return;
-    };
+    let pool = pool();
     if !is_mapped(thread, pool.start, pool.len_bytes()) && FORKS.load(Ordering::SeqCst) == 0 {
         // One that was made meanwhile has changed the number.
         let _ = SHARING.compare_exchange(seen, 0, Ordering::SeqCst, Ordering::SeqCst);
@@ -137,16 +120,10 @@ fn look(thread: &'static Thread) {
 #[inline]
 pub fn wake(thread: &'static Thread, key: Key, at: u64, count: usize) -> Result<usize, Errno> {
     if is_shared(key) {
-        wake_there(thread, at, count)
+        move_there(thread, key, [at, 0], [count, 0])
     } else {
         Ok(0)
     }
-}
-
-#[cold]
-#[inline(never)]
-fn wake_there(thread: &'static Thread, at: u64, count: usize) -> Result<usize, Errno> {
-    move_there(thread, [at, 0], [count, 0])
 }
 
 /// Wakes at most `counts[0]` that wait in Linux for the futex `keys[0]`, and moves at most `counts[1]` to the other one; `places` are
@@ -162,21 +139,38 @@ pub fn requeue(
     counts: [usize; 2],
 ) -> Result<usize, Errno> {
     match keys.map(is_shared) {
-        [true, true] => move_there(thread, places, counts),
+        [true, true] => move_there(thread, keys[0], places, counts),
         _ => wake(thread, keys[0], places[0], counts[0] + counts[1]),
     }
 }
 
+#[cold]
+#[inline(never)]
 fn move_there(
     thread: &'static Thread,
+    key: Key,
     [at, to]: [u64; 2],
     counts: [usize; 2],
 ) -> Result<usize, Errno> {
-    let is_local = || SHARING.load(Ordering::SeqCst) | WAITERS.load(Ordering::SeqCst) == 0;
-    if counts == [0, 0] || is_local() {
+    let may_wait =
+        || is_in_file(key) || SHARING.load(Ordering::SeqCst) | WAITERS.load(Ordering::SeqCst) != 0;
+    if counts == [0, 0] || !may_wait() {
         return Ok(0);
     }
     let [woken, moved] = counts.map(|count| count as u64);
     let args = [at, woken, moved, to];
-    Ok(ship::host_op(thread, HostOp::WakeChildren, args)? as usize)
+    let wake = || ship::host_op(thread, HostOp::WakeChildren, args);
+    // POINT: ship::spin
+    loop {
+        match wake() {
+            Err(Errno::EFAULT) if is_word(thread, at) && (moved == 0 || is_word(thread, to)) => {}
+            woken => return Ok(woken? as usize),
+        }
+    }
+}
+
+/// Whether an operation that failed with EFAULT is to be made again, for there is a word again since.
+pub fn is_word(thread: &Thread, at: u64) -> bool {
+    let word = Va(at).until(Va(at + size_of::<u32>() as u64));
+    is_shown(thread, |aspace| aspace.allows(word, false))
 }

@@ -3,7 +3,7 @@
 use abi::Errno;
 use abi::control::{HostOp, SEGMENTS};
 use abi::map::PAGE;
-use qk_core::objects::{File, Piece, Run};
+use qk_core::objects::{File, Laid, Piece};
 use qk_core::regions::Region;
 
 use crate::host::ship;
@@ -27,7 +27,7 @@ pub fn hold(thread: &'static Thread, fd: u64, region: &Region) -> Result<(File, 
     Ok((thread.host().more(), is_writable))
 }
 
-/// Waits until no proxy uses what the log or the directory has taken away; `last`: closes the file.
+/// Has the calling rank's proxy let go of what the log has taken away; `last`: closes the file.
 pub fn release(thread: &'static Thread, [device, inode]: File, last: bool) {
     // It fails only for a file that was never held.
     let _ = ship::host_op(
@@ -37,42 +37,38 @@ pub fn release(thread: &'static Thread, [device, inode]: File, last: bool) {
     );
 }
 
-/// Reads a piece of a file into its frames; what the file has not stays zero.
+/// Has the file's own pages laid over the frames of a piece for the calling rank's proxy, and for the node itself in this way, in the
+/// place of what is laid there; [`Laid::No`]: there they are.
 ///
 /// # Errors
-/// EIO and what else the host says.
-pub fn load(thread: &'static Thread, [device, inode]: File, piece: &Piece) -> Result<(), Errno> {
-    let args = [device, inode, piece.pa.0, piece.len_bytes, piece.offset];
-    ship::host_op(thread, HostOp::LoadObject, args).map(|_| ())
-}
-
-/// Where it is reported that a file cannot be written to.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Told {
-    /// The program, by what its call returns.
-    Program,
-    /// Its user, by a line.
-    User,
-}
-
-/// Writes frames to the file, up to its end.
-///
-/// # Errors
-/// ENOSPC, EIO and what else the host says.
-pub fn write(
+/// What the host says: ENODEV for files that cannot be mapped, ENOMEM where it has no more mappings.
+pub fn lay(
     thread: &'static Thread,
     [device, inode]: File,
-    run: Run,
-    told: Told,
+    piece: &Piece,
+    access: Laid,
 ) -> Result<(), Errno> {
-    let Run {
-        offset,
-        pa,
-        len_bytes,
-    } = run;
-    let told = u64::from(told == Told::Program);
-    let args = [device, inode, pa.0, len_bytes, offset, told];
-    ship::host_op(thread, HostOp::WriteObject, args).map(|_| ())
+    let (len_bytes, offset) = (piece.len_bytes, piece.offset);
+    let args = [device, inode, piece.pa.0, len_bytes, offset, access as u64];
+    ship::host_op(thread, HostOp::LayFile, args).map(|_| ())
+}
+
+/// Has frames be their file's pages again, of which some were zeros for the file had been cut.
+///
+/// # Errors
+/// What the host says.
+pub fn restore(thread: &'static Thread, piece: &Piece) -> Result<(), Errno> {
+    let args = [piece.pa.0, piece.len_bytes];
+    ship::host_op(thread, HostOp::RestoreFrames, args).map(|_| ())
+}
+
+/// Has frames be the pool's own memory again, as zeros.
+///
+/// # Errors
+/// What the host says.
+pub fn clear(thread: &'static Thread, piece: &Piece) -> Result<(), Errno> {
+    let args = [piece.pa.0, piece.len_bytes];
+    ship::host_op(thread, HostOp::ClearFrames, args).map(|_| ())
 }
 
 /// Bytes of the pages that begin before the end of the file.

@@ -2,12 +2,21 @@
 
 use hal::addr::Va;
 use qk_core::futex::Key;
-use qk_core::regions::Region;
+use qk_core::regions::{Kind, Region};
 
 use crate::rank::Rank;
 
 /// Set in the space of a futex's key that is an object's, not a rank's.
 const OBJECT_SPACE: u64 = 1 << 32;
+
+/// Set besides where the object is a file.
+const FILE_SPACE: u64 = 1 << 33;
+
+/// Whether a key is of a futex in a file.
+#[inline]
+pub fn is_in_file(key: Key) -> bool {
+    key.space & FILE_SPACE != 0
+}
 
 /// Whether a key is of a futex in shared memory.
 #[inline]
@@ -29,8 +38,12 @@ pub fn futex_key(rank: &Rank, at: u64) -> Option<Key> {
 fn object_key(rank: &Rank, at: u64) -> Option<Key> {
     let region = rank.with_aspace(|aspace| Ok(aspace.regions().lookup(Va(at)).copied()));
     let region = region.ok().flatten().filter(Region::is_object)?;
+    let in_file = match region.kind {
+        Kind::File => FILE_SPACE,
+        _ => 0,
+    };
     Some(Key {
-        space: OBJECT_SPACE | u64::from(region.object),
+        space: OBJECT_SPACE | in_file | u64::from(region.object),
         at: region.offset_at(Va(at)),
     })
 }

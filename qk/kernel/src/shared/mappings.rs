@@ -1,24 +1,30 @@
 //! Mappings of objects: made, written back, ended.
 
 use abi::Errno;
+use abi::control::{HostOp, SEGMENTS};
 use abi::map::{PAGE, USER_TOP};
 use hal::addr::{Va, VaRange};
 use qk_core::mman::{FileInfo, MmapPlan};
-use qk_core::objects::{File, Lease, Piece, Run};
-use qk_core::regions::{Prot, Region, RegionFlags};
+use qk_core::objects::{File, Laid, Lease, Piece};
+use qk_core::regions::{Region, RegionFlags};
 
-use super::files::{self, Told};
-use super::pool::{detach, enter, node, recycle};
+use super::files;
+use super::pool::{detach, node, recycle};
 use super::receipt::complete;
 use crate::aspace::Aspace;
+use crate::host::ship;
 use crate::preempt;
 use crate::rank::Rank;
 use crate::thread::Thread;
 
+/// Work of laying a piece, in instructions.
+const LAY_WORK: u32 = 100;
+
 /// Carries out a shared mapping of a file, as far as it exists: the rest of the region is behind its end.
 ///
 /// # Errors
-/// ENODEV: not a regular file. EACCES: none to write to, although it was described as one. ENOMEM: the pool has no room, which yod reports. EIO: the file cannot be read.
+/// ENODEV: not a regular file, or none that can be mapped. EACCES: none to write to, although it was described as one. ENOMEM: the
+/// pool has no room, which yod reports.
 pub fn map(
     thread: &'static Thread,
     aspace: &mut Aspace,
@@ -68,6 +74,10 @@ pub fn map_held(
         }
     };
     region.object = lease.object();
+    let rank = thread.rank().id();
+    if held[0] == SEGMENTS {
+        node()?.with(|objects| objects.note_holder(region.object, rank, true));
+    }
     thread.rank().memory().add_object_pages(len_bytes / PAGE);
     let in_file = region.start + in_file_bytes.min(len_bytes);
     let mapped = map_parts(thread, aspace, held, region, in_file, &mut lease);
@@ -105,8 +115,8 @@ fn map_parts(
     })
 }
 
-/// Has `map` map the part of an object that `region` names, in frames that hold what the file holds.
-fn fill(
+/// Has `map` map the part of an object that `region` names, in frames that the file is laid over.
+pub fn fill(
     thread: &'static Thread,
     file: File,
     region: &Region,
@@ -115,41 +125,57 @@ fn fill(
     let node = node()?;
     let (from, to) = (region.offset, region.offset + region.len_bytes());
     let _gate = node.gate(region.object);
-    let extend = || {
-        node.with(|objects| {
-            let fresh = objects.extend(region.object, from, to)?;
-            enter(file, &fresh, false);
-            Ok::<_, Errno>(fresh)
-        })
-    };
+    let extend = || node.with(|objects| objects.extend(region.object, from, to));
     let fresh = match extend() {
         Err(_) if node.reclaim(thread) => extend(),
         fresh => fresh,
     };
     let fresh = fresh.inspect_err(|_| note_shortage(thread.rank(), region))?;
-    // POINT: mappings::load
-    if let Err(errno) = fresh.iter().try_for_each(|piece| load(thread, file, piece)) {
-        node.with(|objects| objects.retract(region.object, &fresh));
-        recycle(thread, file, &fresh, false);
-        return Err(errno);
+    let wanted = match region.flags.contains(RegionFlags::READ_ONLY) {
+        true => Laid::ToRead,
+        false => Laid::ToWrite,
+    };
+    let laid = node.with(|objects| {
+        let pieces = objects.pieces(region.object, from, to);
+        objects.note_found(region.object, from, to);
+        pieces
+    });
+    let laid = laid.and_then(|pieces| {
+        for piece in &pieces {
+            preempt::point(LAY_WORK);
+            lay(thread, file, piece, wanted)?;
+        }
+        Ok(pieces)
+    });
+    match laid {
+        Ok(pieces) => {
+            node.with(|objects| objects.note_laid(region.object, from, to, wanted));
+            map(&pieces)
+        }
+        Err(errno) => {
+            node.with(|objects| objects.retract(region.object, &fresh));
+            recycle(thread, file, &fresh, false);
+            Err(errno)
+        }
     }
-    let pieces = node.with(|objects| {
-        enter(file, &fresh, true);
-        objects.pieces(region.object, from, to)
-    })?;
-    map(&pieces)
 }
 
-fn load(thread: &'static Thread, file: File, piece: &Piece) -> Result<(), Errno> {
-    const LOAD_WORK: u32 = 100;
-    preempt::point(LOAD_WORK);
-    if !piece.zero {
+/// Sees to it that the rank's proxy and the node have the file in the frames of a piece; without a file they hold zeros at first.
+fn lay(thread: &'static Thread, file: File, piece: &Piece, wanted: Laid) -> Result<(), Errno> {
+    if !files::is_none(file) {
+        let access = match piece.laid < wanted {
+            true => wanted,
+            false => Laid::No,
+        };
+        if piece.is_lost {
+            files::restore(thread, piece)?;
+        }
+        return files::lay(thread, file, piece, access);
+    }
+    if piece.laid == Laid::No && !piece.zero {
         preempt::zero(piece.pa, piece.len_bytes);
     }
-    match files::is_none(file) {
-        true => Ok(()),
-        false => files::load(thread, file, piece),
-    }
+    Ok(())
 }
 
 /// Whether the rank maps any of a file.
@@ -172,7 +198,7 @@ pub fn make_vacant(
     }
 }
 
-/// Writes back what was written to shared mappings in `range`.
+/// Has what was stored in shared mappings in `range` written to their files, as msync with these flags.
 ///
 /// # Errors
 /// The first that the host says.
@@ -180,12 +206,14 @@ pub fn write_back(
     thread: &'static Thread,
     aspace: &mut Aspace,
     range: VaRange,
+    flags: u64,
 ) -> Result<(), Errno> {
     let (mut at, mut result) = (range.start, Ok(()));
     // POINT: regions
     while let Some(region) = aspace.object(at.until(range.end)) {
-        let written = write_region(thread, aspace, &region);
-        result = result.and(written);
+        let args = [region.start.0, region.len_bytes(), flags];
+        let written = ship::host_op(thread, HostOp::WriteBack, args);
+        result = result.and(written.map(|_| ()));
         at = region.end;
     }
     result
@@ -198,82 +226,15 @@ pub fn regions(aspace: &Aspace, range: VaRange) -> impl Iterator<Item = Region> 
     all.inspect(|_| preempt::point(LOOK_WORK))
 }
 
-/// Adjacent dirty bytes of a region are one operation.
-fn write_region(
-    thread: &'static Thread,
-    aspace: &mut Aspace,
-    region: &Region,
-) -> Result<(), Errno> {
-    if region.flags.contains(RegionFlags::READ_ONLY) {
-        return Ok(());
-    }
-    let file = node()?.with(|objects| objects.file(region.object));
-    let file = file.ok_or(Errno::EIO)?;
-    if files::is_none(file) {
-        return Ok(());
-    }
-    let mut waiting: Option<Run> = None;
-    let mut result = Ok(());
-    let mut write = |run: Option<Run>| {
-        if let Some(run) = run {
-            let written = files::write(thread, file, run, Told::Program);
-            result = result.and(written);
-        }
-    };
-    aspace.visit_dirty(region.range(), |va, pa, len_bytes| {
-        let run = Run {
-            offset: region.offset_at(va),
-            pa,
-            len_bytes,
-        };
-        if !waiting.as_mut().is_some_and(|last| last.append(&run)) {
-            write(waiting.replace(run));
-        }
-    });
-    write(waiting);
-    result
-}
-
-/// The program of the calling thread, its rank's only one, has ended: writes back and unmaps all objects that it maps. Text stays,
-/// for readers of what the program has left ([`text::end`]).
+/// The program of the calling thread, its rank's only one, has ended: unmaps all objects that it maps. Text stays, for readers of what the program has left ([`text::end`]).
 pub fn let_go_objects(thread: &'static Thread) {
     if thread.rank().memory().maps_objects() {
-        // Without its address space there is nothing to write back.
+        // Without its address space there is nothing to unmap.
         let _ = thread.rank().with_aspace(|aspace| {
             let all = Va(0).until(Va(USER_TOP));
             complete(thread, aspace, |aspace| aspace.evict_objects(all))
         });
     }
-}
-
-/// Makes memory behind the end of a file accessible if the file has grown and the region `allows` the access; `true`: `addr` has
-/// a frame now.
-pub fn grow(thread: &'static Thread, addr: Va, allows: impl FnOnce(Prot) -> bool) -> bool {
-    if !thread.rank().memory().maps_objects() {
-        return false;
-    }
-    let grown = thread.rank().with_aspace(|aspace| {
-        let region = *aspace.regions().lookup(addr).ok_or(Errno::EFAULT)?;
-        if !region.is_object() || !allows(region.prot) {
-            return Err(Errno::EFAULT);
-        }
-        if !region.flags.contains(RegionFlags::PAST_END) {
-            // Another thread was first.
-            return aspace.translate(addr).map(|_| ()).ok_or(Errno::EFAULT);
-        }
-        let file = node()?.with(|objects| objects.file(region.object));
-        let file = file.ok_or(Errno::EIO)?;
-        let pages = files::pages_bytes(thread, file)?.saturating_sub(region.offset);
-        let in_file = region.start + pages.min(region.len_bytes());
-        if addr >= in_file {
-            return Err(Errno::EFAULT);
-        }
-        let there = region.clip(region.start.until(in_file));
-        fill(thread, file, &there, |pieces| {
-            aspace.extend_object(there, pieces)
-        })
-    });
-    grown.is_ok()
 }
 
 /// For yod to say, should the rank end badly. Without write access a mapping is a probe that programs do without (glibc's cache of

@@ -2,17 +2,18 @@
 //! children. `qk_core::objects` says which frames hold what of them;
 //! docs/shared-memory.md describes the whole.
 //!
-//! An object's frames are what its file holds, for every rank of the node. They are filled from the file when they are
-//! first mapped, and each rank writes back what it has written: at msync, when it unmaps, when it becomes another program, and when it ends.
+//! An object's frames are its file's own pages, for every rank of the node: the host lays the file over them when they are first
+//! mapped, and takes it away when none is mapped any more.
 //!
 //! # Locks
-//! docs/concurrency.md has their order. A gate ([`pool::Node::gate`]) is held while its file is read, so
+//! docs/concurrency.md has their order. A gate ([`pool::Node::gate`]) is held while its file is laid, so
 //! others that map its pages wait until they are there; the table only for as long as an entry takes. The shipped operations
 //! under a gate depend on nothing but the caller's own proxy and the file.
 
 mod again;
 mod anonymous;
 pub mod children;
+mod ends;
 mod files;
 mod keys;
 mod mappings;
@@ -24,8 +25,9 @@ pub mod text;
 
 pub use again::{grow_mapping, pages_to_remap, remap_pages};
 pub use anonymous::map as map_anonymous;
+pub use ends::{cut, grow, lost, rung};
 pub use keys::{futex_key, is_shared};
-pub use mappings::{grow, let_go_objects, map, write_back};
-pub use pool::init;
+pub use mappings::{let_go_objects, map, write_back};
+pub use pool::{init, pool};
 pub use receipt::complete;
-pub use segments::{attach as attach_segment, detach as detach_segment};
+pub use segments::{attach as attach_segment, attachments, detach as detach_segment};

@@ -1,6 +1,6 @@
 //! The node pool: what holds its records, and when its frames are free.
 //!
-//! Frames that an object had are retired when its last mapping is gone and no proxy uses them. Two kinds of others may still
+//! Frames that an object had are retired when its last mapping is gone and no file is laid over them. Two kinds of others may still
 //! reach them: cores that used a window on a rank that mapped them, and children of ranks, which share what the rank had
 //! when it forked. Neither is notified or waited for then. When the pool runs short, the cores drop what they hold, and what no
 //! child maps is free ([`Node::reclaim`]). So a frame never holds another file's bytes while a core or child sees it as it was.
@@ -9,11 +9,10 @@ use abi::Errno;
 use abi::map::PAGE;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use hal::addr::PhysRange;
+use hal::addr::{Phys, PhysRange};
 use hal::sync::Once;
 use qk_core::objects::{File, Lease, Objects, Piece, TextLease};
 use wire::boot::flag;
-use wire::objects::Entry;
 
 use super::{files, sharing};
 use crate::sleep_lock::{SleepGuard, SleepLock};
@@ -21,11 +20,11 @@ use crate::thread::Thread;
 use crate::{host, preempt, windows};
 use hal::sync::class;
 
-/// Gates: two objects that have the same one are loaded one after the other. So many that a file that is slow to read, as one of a
+/// Gates: two objects that have the same one are laid one after the other. So many that a file that is slow to map, as one of a
 /// server that does not answer, hardly ever holds up a mapping of another one.
 const GATES: usize = 509;
-/// Work of changing an entry of the directory, in instructions.
-const ENTRY_WORK: u32 = 30;
+/// Work of having a piece cleared, in instructions, and of asking whether a child maps it.
+const CLEAR_WORK: u32 = 30;
 
 /// What the node shares.
 pub struct Node {
@@ -50,11 +49,6 @@ impl Node {
         work(self.table.lock().as_mut().expect("made by `node`"))
     }
 
-    /// Where the pool is.
-    pub fn pool(&self) -> PhysRange {
-        self.pool
-    }
-
     /// Makes frames free that cannot be reached any more, of retired objects and of unmapped text; whether there were any.
     pub fn reclaim(&self, thread: &'static Thread) -> bool {
         let _turn = self.reclaiming.lock();
@@ -72,7 +66,7 @@ impl Node {
         }
         windows::flush_all();
         pieces.retain(|piece| {
-            preempt::point(ENTRY_WORK);
+            preempt::point(CLEAR_WORK);
             !sharing::is_mapped(thread, piece.pa, piece.len_bytes)
         });
         self.with(|objects| objects.release(&pieces));
@@ -80,10 +74,9 @@ impl Node {
     }
 }
 
-/// Says where the pool is, if there is one.
+/// Sets up what is kept of the pool, if there is one.
 pub fn init(pool: Option<PhysRange>) {
     let Some(pool) = pool else { return };
-    host::directory().set_pool(pool.start.0, pool.len_bytes());
     let node = Node {
         pool,
         table: SleepLock::new(None),
@@ -92,6 +85,12 @@ pub fn init(pool: Option<PhysRange>) {
         reclaiming: SleepLock::new(()),
     };
     assert!(NODE.set(node).is_ok(), "the pool is set up once");
+}
+
+/// Where the pool lies; nowhere: there is none.
+pub fn pool() -> PhysRange {
+    let nowhere = PhysRange::new(Phys(0), 0);
+    NODE.get().map_or(nowhere, |node| node.pool)
 }
 
 /// What the node shares.
@@ -109,34 +108,18 @@ pub fn node() -> Result<&'static Node, Errno> {
     Ok(node)
 }
 
-/// Shows pieces to the proxies. The caller holds the table.
-pub fn enter(file: File, pieces: &[Piece], filled: bool) {
-    for piece in pieces {
-        preempt::point(ENTRY_WORK);
-        let entry = Entry {
-            file,
-            offset: piece.offset,
-            len_bytes: piece.len_bytes,
-            gpa: piece.pa.0,
-            filled,
-        };
-        host::directory().put(piece.slot, &entry);
-    }
-}
-
-/// Retires frames of an object that is not mapped any more, once no proxy uses them. `last`: the calling rank maps nothing of
+/// Retires frames of an object that is not mapped any more, once no file is laid over them. `last`: the calling rank maps nothing of
 /// the file.
 pub fn recycle(thread: &'static Thread, file: File, pieces: &[Piece], last: bool) {
     let Ok(node) = node() else { return };
-    node.with(|_| {
-        let directory = host::directory();
-        for piece in pieces {
-            preempt::point(ENTRY_WORK);
-            directory.remove(piece.slot);
-        }
-    });
     files::release(thread, file, last);
-    node.with(|objects| objects.retire(pieces));
+    for piece in pieces {
+        preempt::point(CLEAR_WORK);
+        // Frames that a file might still be laid over are never used again.
+        if files::is_none(file) || files::clear(thread, piece).is_ok() {
+            node.with(|objects| objects.retire(core::slice::from_ref(piece)));
+        }
+    }
 }
 
 /// A mapping of an object, by the calling thread's rank, is gone; `last`: it has no other.
@@ -148,6 +131,9 @@ pub fn detach(thread: &'static Thread, lease: Lease, last: bool) {
     let node = node().expect("it has lent something");
     let (file, dead) = node.with(|objects| {
         let file = objects.file(lease.object());
+        if last {
+            objects.note_holder(lease.object(), thread.rank().id(), false);
+        }
         (file, objects.detach(lease))
     });
     let Some(file) = file else { return };

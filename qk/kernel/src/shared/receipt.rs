@@ -1,10 +1,9 @@
-//! The node pool's side of a change: what an address space has let go of is written back and given back.
+//! The node pool's side of a change: what an address space has let go of is given back.
 
 use abi::Errno;
 use qk_core::aspace::{Lender, Unfinished};
-use qk_core::objects::{File, Lease, Run, TextLease};
+use qk_core::objects::{File, Lease, TextLease};
 
-use super::files::{self, Told};
 use super::pool::{self, node};
 use crate::aspace::Aspace;
 use crate::thread::Thread;
@@ -48,19 +47,6 @@ impl Lender for Giver {
         let node = node().expect("it has lent something");
         // BOUND: the runs of a receipt.
         leases.for_each(|lease| pool::give_back(node, lease));
-    }
-
-    fn written(&mut self, object: u32, runs: &[Run]) {
-        let node = node().expect("it has lent something");
-        let file = node.with(|objects| objects.file(object));
-        let Some(file) = file.filter(|file| !files::is_none(*file)) else {
-            return;
-        };
-        // BOUND: the runs of a receipt.
-        for run in runs {
-            // Like Linux, munmap does not say that the disk is full.
-            let _ = files::write(self.thread, file, *run, Told::User);
-        }
     }
 
     fn object_left(&mut self, lease: Lease, last: bool) {

@@ -146,3 +146,9 @@ fn part_at(aspace: &Aspace, addr: u64, of: impl Fn(u32) -> bool) -> Option<Regio
     // POINT: mappings::regions
     regions(aspace, Va(addr).until(Va(USER_TOP))).find(is_part)
 }
+
+/// How often the host's processes have a segment attached for the node itself.
+pub fn attachments(id: u64) -> u64 {
+    let file = [SEGMENTS, id];
+    node().map_or(0, |node| node.with(|objects| objects.attachments(file)))
+}

@@ -272,7 +272,7 @@ pub fn msync(call: &mut Call<'_>) -> SysResult {
                 Err(Errno::EBUSY)
             }
             Some(plan) => {
-                let written = shared::write_back(call.thread, aspace, plan.range);
+                let written = shared::write_back(call.thread, aspace, plan.range, flags);
                 written.and(plan.result).map(|()| 0)
             }
             None => Ok(0),

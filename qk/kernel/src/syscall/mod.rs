@@ -8,6 +8,7 @@ mod bounce;
 pub mod children;
 mod clone;
 mod exec;
+mod files;
 mod futex;
 mod ids;
 mod limits;
@@ -202,6 +203,14 @@ const SHIPPED: &[(&str, Handler)] = local! {
     "close_range" => xpmem::closing,
     "dup2" => xpmem::closing,
     "dup3" => xpmem::closing,
+    "open" => files::open,
+    "openat" => files::openat,
+    "openat2" => files::cutting,
+    "creat" => files::cutting,
+    "truncate" => files::cutting,
+    "ftruncate" => files::cutting,
+    "fallocate" => files::cutting,
+    "shmctl" => files::shmctl,
 };
 
 static HANDLERS: [Handler; MAX_CALLS] = {

@@ -16,7 +16,7 @@ use crate::aspace::Aspace;
 use crate::host::ship;
 use crate::rank::Rank;
 use crate::thread::Thread;
-use crate::user::{Program, Unchanging, get_words, sigset_size};
+use crate::user::{Program, Unchanging, get_words, is_shown, sigset_size};
 use crate::{clock, preempt, signal, stats};
 
 /// Work for a structure of pointers that Linux may write behind, in instructions: with what is done about the buffers.
@@ -105,26 +105,13 @@ fn ship_row(thread: &'static Thread, row: &Row, args: &[u64; 6]) -> SysResult {
 #[inline(never)]
 fn ship_again(thread: &'static Thread, row: &Row, args: &[u64; 6], mut errno: Errno) -> SysResult {
     // POINT: ship::spin
-    while errno == Errno::EFAULT && is_settled(thread, row, args) {
+    while errno == Errno::EFAULT && is_shown(thread, |aspace| is_accessible(aspace, row, args)) {
         match result_of(ship_plain(thread, row, args)) {
             Err(again) => errno = again,
             result => return result,
         }
     }
     Err(failed(thread, row, errno))
-}
-
-/// Whether a call that failed with EFAULT is to be made again: another thread has changed mappings since it was posted, so that there may
-/// have been a hole for its proxy, and all that it names is accessible now.
-#[cold]
-#[inline(never)]
-fn is_settled(thread: &'static Thread, row: &Row, args: &[u64; 6]) -> bool {
-    let rank = thread.rank();
-    let accessible = rank.with_aspace(|aspace| {
-        let has_changed = rank.host().mappings() != thread.host().posted_position();
-        Ok(has_changed && is_accessible(aspace, row, args))
-    });
-    accessible == Ok(true)
 }
 
 /// Whether the program may access all that its call names. The address space is locked.

@@ -1,6 +1,7 @@
-//! What a thread is to do before it goes back to ring 3: two words, which any core may set.
+//! What a thread is to do before it goes back to ring 3: words that any core may set, but for the page that is lost.
 
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::num::NonZero;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// What a thread is to do before it goes back to ring 3.
 #[derive(Default)]
@@ -10,11 +11,14 @@ pub struct Pending {
     /// It is the one to act on a signal: its own, or one of the process that others are not to take before it
     /// (Linux: TIF_SIGPENDING).
     signal: AtomicBool,
+    /// What its core was told of a lost page ([`wire::lost`]); 0: nothing.
+    lost: AtomicU64,
 }
 
 impl Pending {
     /// Of another thread from now on.
     pub(super) fn reset(&self) {
+        self.lost.store(0, Ordering::Relaxed);
         self.signal.store(false, Ordering::Relaxed);
         self.work.store(false, Ordering::Relaxed);
     }
@@ -61,6 +65,20 @@ impl Pending {
     pub fn note_own_signal(&self) {
         self.signal.store(true, Ordering::Relaxed);
         self.note_own_work();
+    }
+
+    /// The thread, which runs here, is to look for a page that is lost.
+    pub fn note_lost(&self, said: u64) {
+        self.lost.store(said, Ordering::Relaxed);
+        self.note_own_work();
+    }
+
+    /// What the thread, which runs here, is to look for.
+    #[inline]
+    pub fn take_lost(&self) -> Option<NonZero<u64>> {
+        let said = NonZero::new(self.lost.load(Ordering::Relaxed))?;
+        self.lost.store(0, Ordering::Relaxed);
+        Some(said)
     }
 
     /// Whether the thread is to look at its signals.

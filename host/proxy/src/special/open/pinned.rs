@@ -8,7 +8,7 @@
 //! What differs: F_GETFL does not show O_NOFOLLOW, and Linux's protection of others' files in directories like /tmp
 //! (fs.protected_regular), which depends on O_CREAT, is not applied.
 
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 
 use abi::Errno;
 use rustix::fs::{FileType, fstat};
@@ -16,7 +16,6 @@ use rustix::fs::{FileType, fstat};
 use super::check::check;
 use super::how::{FLAGS_AT, MODE_AT, NEW, TEMPORARY, set, word};
 use super::reach::{Opening, find, linux_call, owned, reach, without_magic};
-use crate::call::coherent;
 use crate::errno::linux;
 use crate::fds;
 use crate::rank::Rank;
@@ -109,9 +108,5 @@ fn open_object(rank: &Rank, object: &OwnedFd, flags: i32) -> Result<i64, Errno> 
     let flags = flags & !(libc::O_CREAT | libc::O_NOFOLLOW);
     let at = libc::AT_FDCWD as u64;
     let args = [at, path.as_ptr() as u64, flags as u64, 0];
-    let open = || linux_call(libc::SYS_openat, &args);
-    Errno::check(match flags & libc::O_TRUNC {
-        0 => open(),
-        _ => coherent::truncate(rank, object.as_fd(), 0, open),
-    })
+    Errno::check(linux_call(libc::SYS_openat, &args))
 }

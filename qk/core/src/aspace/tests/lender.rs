@@ -2,7 +2,7 @@
 
 use super::machine::with;
 use super::*;
-use crate::objects::{AttachedText, Lease, Objects, Piece, Run, TextLease};
+use crate::objects::{AttachedText, Lease, Objects, Piece, TextLease};
 use abi::addr::{Phys, PhysRange};
 use std::collections::BTreeMap;
 
@@ -19,33 +19,23 @@ impl Lender for Pool {
         text.for_each(take_back);
     }
 
-    fn written(&mut self, object: u32, runs: &[Run]) {
-        assert!(!runs.is_empty());
-        for run in runs {
-            for at in (0..run.len_bytes).step_by(P as usize) {
-                let value = Node::load(run.pa + at);
-                with(|s| {
-                    let objects = s.objects.as_ref().expect("there is one");
-                    let offset = run.offset + at;
-                    let held = objects.pieces(object, offset, offset + P).expect("memory");
-                    assert_eq!(held[0].pa, run.pa + at, "the object has the frame no more");
-                    s.file.insert(offset / P, value);
-                });
-            }
-        }
-    }
-
     fn object_left(&mut self, lease: Lease, last: bool) {
         Node.sync();
-        with(|s| {
+        let dead = with(|s| {
             s.lent_bytes -= lease.len_bytes();
+            s.objects.as_mut().expect("there is one").detach(lease)
+        });
+        assert_eq!(dead.is_some(), last);
+        let Some(pieces) = dead else { return };
+        // The file is not laid over them any more.
+        for (page, pa) in pieces.iter().flat_map(pages) {
+            let value = Node::load(pa);
+            with(|s| s.file.insert(page, value));
+        }
+        with(|s| {
             let objects = s.objects.as_mut().expect("there is one");
-            let dead = objects.detach(lease);
-            assert_eq!(dead.is_some(), last);
-            if let Some(pieces) = dead {
-                objects.retire(&pieces);
-                objects.release(&pieces);
-            }
+            objects.retire(&pieces);
+            objects.release(&pieces);
         });
     }
 }
@@ -170,15 +160,33 @@ pub fn frames(region: &Region) -> Vec<Piece> {
             objects.pieces(region.object, from, to).expect("memory"),
         )
     });
-    for piece in &fresh {
-        for at in (0..piece.len_bytes).step_by(P as usize) {
-            Node::store(piece.pa.0 + at, in_file((piece.offset + at) / P));
-        }
+    for (page, pa) in fresh.iter().flat_map(pages) {
+        Node::store(pa.0, with(|s| s.stored(page)));
     }
     pieces
 }
 
-/// What a page of the file holds on the host.
+/// The pages of a piece: which of the file, and where.
+fn pages(piece: &Piece) -> impl Iterator<Item = (u64, Phys)> + use<> {
+    let Piece {
+        offset,
+        len_bytes,
+        pa,
+        ..
+    } = *piece;
+    (0..len_bytes / P).map(move |page| (offset / P + page, pa + page * P))
+}
+
+/// What a page of the file holds.
 pub fn in_file(page: u64) -> u64 {
-    with(|s| s.file.get(&page).copied().unwrap_or(page + 5000))
+    let laid = with(|s| {
+        let objects = s.objects.as_mut().filter(|objects| objects.has(FILE))?;
+        let object = objects.attach(FILE, 0).ok()?.object();
+        let pieces = objects.pieces(object, page * P, (page + 1) * P).ok()?;
+        Some(pieces.first()?.clip(page * P, (page + 1) * P).pa)
+    });
+    match laid {
+        Some(pa) => Node::load(pa),
+        None => with(|s| s.stored(page)),
+    }
 }

@@ -69,6 +69,13 @@ pub(super) struct State {
     most_work: u32,
 }
 
+impl State {
+    /// What the file has of a page while nobody maps it.
+    pub fn stored(&self, page: u64) -> u64 {
+        self.file.get(&page).copied().unwrap_or(page + 5000)
+    }
+}
+
 thread_local! {
     static STATE: RefCell<State> = RefCell::default();
 }

@@ -35,7 +35,8 @@ pub fn pieces(first: u64, pages: u64) -> Vec<Piece> {
             len_bytes: pages * P,
             pa: Phys(POOL + first * P),
             zero: false,
-            slot: crate::objects::MOST_PIECES,
+            laid: crate::objects::Laid::No,
+            is_lost: false,
         }
     };
     match pages {

@@ -80,22 +80,27 @@ fn half_of_the_pool_is_for_what_ranks_write() {
     objects.extend(id, 0, 8 * MIB).expect("the other half");
 }
 
+/// A store to a shared mapping may leave the file's times as they were: its text would be taken for what the file holds.
 #[test]
-fn text_needs_no_place_in_the_directory() {
+fn text_of_a_file_that_is_shared_is_forgotten() {
     let mut objects = objects(16 * MIB);
-    for i in 0..MOST_PIECES as u64 + 10 {
-        map(&mut objects, key(i, 7), 0, PAGE_BYTES).expect("room");
-    }
-    let id = objects.lend([1, 2], PAGE_BYTES).expect("room");
-    let fresh = objects.extend(id, 0, PAGE_BYTES).expect("a place");
-    assert_eq!(fresh[0].slot, 0);
+    let first = map(&mut objects, key(2, 7), 0, MIB).expect("room");
+    let other = map(&mut objects, key(3, 7), 0, MIB).expect("room");
+    assert!(!objects.has([1, 2]));
+    let id = objects.lend([1, 2], MIB).expect("room");
+    assert!(objects.has([1, 2]) && !objects.has([1, 3]));
+    objects.end(id, MIB).expect("the last one");
+    assert_ne!(map(&mut objects, key(2, 7), 0, MIB), Ok(first.clone()));
+    assert_eq!(map(&mut objects, key(3, 7), 0, MIB), Ok(other));
+    unmap(&mut objects, &first);
+    assert_eq!(free_idle_text(&mut objects), first);
 }
 
 /// For each piece all pieces were looked at.
 #[test]
 fn pieces_are_found_without_a_search_through_the_others() {
     thread_local!(static WORK: Cell<u64> = const { Cell::new(0) });
-    const PAGES: u64 = MOST_PIECES as u64 / 2;
+    const PAGES: u64 = 256;
     let point = |work: u32| WORK.set(WORK.get() + u64::from(work));
     let mut objects =
         Objects::new(PhysRange::new(BASE, 2 * PAGES * PAGE_BYTES), true, point).expect("memory");
