@@ -99,6 +99,9 @@ static long made(const struct row *row, int variant, int there, int *left_out, i
         default: slots[i] = there ? OF(1, SLOT(i)) : SLOT(i); args[i] = (long)slots[i];
         }
     }
+    // A few random bytes may be those that were there.
+    if (row->number == SYS_getrandom && args[1] > 0 && args[1] < 16)
+        args[1] = 16;
     *left_out = is_left_out(row, args);
     if (*left_out)
         return 0;

@@ -254,9 +254,11 @@ fn get(thread: &'static Thread, [at, least, most, to, timeout, _]: [u64; 6]) -> 
     if (least as i64) < 0 || (least as i64) > most as i64 {
         return Err(Errno::EINVAL);
     }
+    // The word that is waited on goes with its context.
+    let told = |errno| contexts().check(at).err().unwrap_or(errno);
     let mut got = 0;
     loop {
-        let seen = get_u32(at)?;
+        let seen = get_u32(at).map_err(told)?;
         while got < most {
             preempt::point(EVENT_WORK);
             let next = contexts().next(at)?;
@@ -272,7 +274,7 @@ fn get(thread: &'static Thread, [at, least, most, to, timeout, _]: [u64; 6]) -> 
             Err(Errno::ETIMEDOUT) => return Ok(got),
             Err(_) if got > 0 => return Ok(got),
             Err(RESTART) => return Err(thread.interrupted(RESTART_NO_HANDLER)),
-            Err(errno) => return Err(errno),
+            Err(errno) => return Err(told(errno)),
         }
     }
 }
