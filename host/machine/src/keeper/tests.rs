@@ -195,6 +195,12 @@ impl Test {
     }
 }
 
+/// What a keeper with a node does until the last yod has left.
+fn keep(launch: &Launch<Fake>, job: Job, first: OwnedFd) -> io::Result<()> {
+    let running = Running::start(launch, &job)?;
+    running.run(clients(first, job)?)
+}
+
 fn ring(bell: &OwnedFd) {
     rustix::io::write(bell, &1u64.to_ne_bytes()).expect("room");
 }
@@ -248,10 +254,7 @@ fn a_node_is_made_of_what_the_machine_has() {
             seen,
             ..
         } = test;
-        let keeper_thread = std::thread::spawn(move || {
-            let running = Running::start(&launch, &job)?;
-            running.run(clients(keepers, job)?)
-        });
+        let keeper_thread = std::thread::spawn(move || keep(&launch, job, keepers));
         let Ok(Seen::Started {
             command_line,
             bells,
@@ -317,10 +320,7 @@ fn what_ranks_are_given_has_memory_before_it_is_touched() {
     let (ours, keepers) = pair();
     std::thread::scope(|scope| {
         let launch = &test.launch;
-        let keeper_thread = scope.spawn(move || {
-            let running = Running::start(launch, &job)?;
-            running.run(clients(keepers, job)?)
-        });
+        let keeper_thread = scope.spawn(move || keep(launch, job, keepers));
         let Ok(Seen::Started { bells, .. }) = test.seen.recv() else {
             panic!("not started");
         };

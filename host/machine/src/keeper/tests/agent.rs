@@ -20,10 +20,7 @@ fn with_node(act: impl FnOnce(&Keeper, &Node, OwnedFd, &dyn Fn()) + Send + 'stat
             seen,
             ..
         } = test;
-        let keeper_thread = std::thread::spawn(move || {
-            let running = Running::start(&launch, &job)?;
-            running.run(clients(keepers, job)?)
-        });
+        let keeper_thread = std::thread::spawn(move || keep(&launch, job, keepers));
         let Ok(Seen::Started { bells, .. }) = seen.recv() else {
             panic!("not started");
         };

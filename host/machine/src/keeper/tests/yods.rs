@@ -60,10 +60,7 @@ fn a_yod_that_leaves_loses_the_rank_that_has_not_ended() {
                 seen,
                 ..
             } = test;
-            let keeper_thread = std::thread::spawn(move || {
-                let running = Running::start(&launch, &job)?;
-                running.run(clients(of_first, job)?)
-            });
+            let keeper_thread = std::thread::spawn(move || keep(&launch, job, of_first));
             let [first, second] = yods;
             let (keeper, node) = join(first);
             if has_ended {
