@@ -10,7 +10,7 @@ use abi::Errno;
 use abi::cores::MAX_CPUS;
 use abi::map::USER_TOP;
 use hal::addr::{Phys, Va};
-use qk_core::regions::{Kind, Prot, RegionFlags};
+use qk_core::regions::{Kind, Prot, Region, RegionFlags};
 use wire::lost::LostPage;
 
 use super::files;
@@ -94,11 +94,8 @@ fn find(aspace: &Aspace, frame: Phys) -> Option<Va> {
     let node = node().ok()?;
     let mut at = Va(0);
     // POINT: aspace::evict::looked_at
-    while let Some(region) = aspace.object(at.until(Va(USER_TOP))) {
+    while let Some(region) = shown(aspace, at) {
         at = region.end;
-        if region.kind != Kind::File || region.flags.contains(RegionFlags::PAST_END) {
-            continue;
-        }
         let (from, to) = (region.offset, region.offset + region.len_bytes());
         // POINT: objects::pieces
         let found = node.with(|objects| {
@@ -118,14 +115,23 @@ fn find(aspace: &Aspace, frame: Phys) -> Option<Va> {
     None
 }
 
+/// The first region from `at` on that shows pages which its file has.
+fn shown(aspace: &Aspace, mut at: Va) -> Option<Region> {
+    // POINT: aspace::evict::looked_at
+    while let Some(region) = aspace.object(at.until(Va(USER_TOP))) {
+        if region.kind == Kind::File && !region.flags.contains(RegionFlags::PAST_END) {
+            return Some(region);
+        }
+        at = region.end;
+    }
+    None
+}
+
 fn cut_mappings(thread: &'static Thread, aspace: &mut Aspace) -> Result<(), Errno> {
     let mut at = Va(0);
     // POINT: aspace::evict::looked_at
-    while let Some(region) = aspace.object(at.until(Va(USER_TOP))) {
+    while let Some(region) = shown(aspace, at) {
         at = region.end;
-        if region.kind != Kind::File || region.flags.contains(RegionFlags::PAST_END) {
-            continue;
-        }
         let file = node()?.with(|objects| objects.file(region.object));
         let file = file.ok_or(Errno::EIO)?;
         let in_file = files::pages_bytes(thread, file)?.saturating_sub(region.offset);
