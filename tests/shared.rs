@@ -11,7 +11,7 @@ use anyhow::{Context, Result, ensure};
 use margay_tests::clean;
 use margay_tests::compare::checks_passed;
 use margay_tests::process::{signal, wait_until};
-use margay_tests::report::Stderr;
+use margay_tests::report::{Stderr, skipped};
 use margay_tests::run::{HANG, Outcome, Run};
 use margay_tests::scratch::Scratch;
 use margay_tests::tree;
@@ -195,4 +195,49 @@ fn a_child_keeps_its_text_when_the_pool_is_short() -> Result<()> {
     let program = tree::program("glibc-static", "text_of_child");
     let yod = Run::yod(&["-m", "64M", "--shared-memory", "8M", "--"]);
     checks_passed(&clean::run(yod.args(&[program.to_string_lossy()]))?)
+}
+
+/// An emulator keeps code that it has translated, and does not see that other pages of a file lie there.
+#[test]
+fn code_is_what_its_file_has() -> Result<()> {
+    let program = tree::program("glibc-static", "text_code");
+    let yod = Run::yod(&["-m", "64M", "--shared-memory", "8M", "--"]);
+    checks_passed(&clean::run(yod.args(&[program.to_string_lossy()]))?)
+}
+
+/// What another node maps of a file is the same memory.
+#[test]
+fn two_nodes_map_one_file() -> Result<()> {
+    let (program, yod) = (tree::program("glibc-static", "outside"), tree::yod());
+    let (program, yod) = (program.to_string_lossy(), yod.to_string_lossy());
+    for case in ["programs", "woken", "wakes", "longer", "cut", "text"] {
+        let run = Run::yod(&["-m", "64M", "--"]).args(&[&program, case]);
+        let outcome = clean::run(run.env(&[("OTHER_NODE", &yod)]))?;
+        checks_passed(&outcome).context(case)?;
+    }
+    Ok(())
+}
+
+/// Nobody executes what a file system has that is mounted so; the same natively.
+#[test]
+fn nothing_of_a_noexec_file_system_is_executed() -> Result<()> {
+    if !rustix::process::geteuid().is_root() {
+        skipped("only root mounts file systems");
+        return Ok(());
+    }
+    let program = tree::program("glibc-static", "noexec");
+    let yod = format!(
+        "{} --accel {} --quiet --",
+        tree::yod().display(),
+        tree::accel()
+    );
+    for by in ["", &yod] {
+        let script = format!(
+            "mount -t tmpfs -o noexec none /mnt && exec {by} {} /mnt/f",
+            program.display()
+        );
+        let outcome = Run::new(["unshare", "-m", "sh", "-c", &script]).run()?;
+        checks_passed(&outcome).context(script)?;
+    }
+    Ok(())
 }

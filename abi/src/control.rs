@@ -7,7 +7,7 @@
 mod host_op;
 mod info;
 
-pub use host_op::{FORK_OVER, HostOp, INTERPRETER, MappedFile, PROGRAM, SEGMENTS};
+pub use host_op::{FORK_OVER, HostOp, INTERPRETER, MappedFile, NO_FILE, PROGRAM, SEGMENTS};
 pub use info::{JobInfo, RankInfo};
 
 /// Numbers of the control calls; far above Linux's, so that none is ever mistaken for the other.

@@ -9,6 +9,7 @@
 //! | frames | returns through signal frames with random contents | what comes of them is what natively does |
 //! | memory | random memory calls against a model of each page | the model agrees, here and natively, and both runs are the same |
 //! | races | every call that changes what is mapped, while other threads use the memory, by instructions and in calls, and other ranks by windows | no use of what is replaced fails; elsewhere it is made or refused; nothing of anybody else's is seen |
+//! | files | ranks, two children and a stranger map, read, write, cut and sync one file | a model, which each has, agrees after every step |
 //! | packets | what no gdb sends, right and damaged packets, to ranks under `--gdb` | the job ends by itself, or by its time limit; only the rank is harmed |
 //! | launchers | yods with wrong variables of launchers, and process managers that answer MPI programs wrongly, by halves or not at all | each yod ends in time, with one line at most; what is right runs |
 //! | images | programs with mutated headers | each ends in time, with a line or a status of its own; the node is not to blame |
@@ -49,6 +50,7 @@ const TARGETS: &[(&str, Target)] = &[
     ("frames", targets::frames),
     ("memory", targets::memory),
     ("races", targets::races),
+    ("files", targets::files),
     ("packets", packets::packets),
     ("launchers", launchers::launchers),
     ("images", targets::images),

@@ -20,6 +20,8 @@ const OPERATIONS: u64 = 60_000;
 const PATHS: u64 = 12_000;
 const CHANGES: u64 = 3_000;
 const STEPS: u64 = 2_000;
+/// Of each rank, in each of which all wait for all.
+const FILE_STEPS: u64 = 96;
 /// Changed programs of a round: each needs a node of its own.
 const IMAGES: u64 = 4;
 
@@ -118,6 +120,16 @@ pub fn races(round: Round) -> Result<u64> {
     let outcome = own_program("races", &[], round, each)?;
     happened(&outcome, round, &["uses", "calls", "faults"])?;
     finished(&outcome, round, "changes")
+}
+
+/// A file that all change. The program runs natively first.
+pub fn files(round: Round) -> Result<u64> {
+    let each = FILE_STEPS / round.ranks;
+    let (seed, count) = (round.seed.to_string(), each.to_string());
+    natively("files", &[&seed, &count])?;
+    let outcome = own_program("files", &[], round, each)?;
+    happened(&outcome, round, &["resizes", "texts"])?;
+    finished(&outcome, round, "steps")
 }
 
 /// Ranks that hold on to translations of each other's memory, of which there is little, while it is recycled.

@@ -73,12 +73,12 @@ pub enum HostOp {
     WriteBack = 24,
     /// restore_frames(gpa, len_bytes) -> 0: these frames, of one piece of a file, are its pages again where it has them again.
     RestoreFrames = 25,
-    /// describe_text(fd, addr, len_bytes, offset) -> when a regular file, which is being mapped there and not to be written to, was last
-    /// changed, in nanoseconds; its device and inode besides. EAGAIN where another change might not show in that.
-    DescribeText = 30,
-    /// load_text(fd, gpa, len_bytes, offset) -> as [`Self::DescribeText`], after it has read the file into frames of the node pool,
-    /// which are zero behind its end. EAGAIN when it has less than all of their pages.
-    LoadText = 31,
+    /// hold_text(fd, addr, len_bytes, offset) -> when a regular file was last changed, in nanoseconds, or 0 where another change might not
+    /// show in that; its device and inode besides: keeps it open for as long as the rank maps any of it so, for it is being mapped there,
+    /// privately and not to be written to. ENODEV for anything else.
+    HoldText = 30,
+    /// lay_text(device, inode, gpa, len_bytes, offset, access) -> 0: as [`Self::LayFile`], of a file that is held as text, to be read.
+    LayText = 31,
     /// wake_children(addr, count, moved, to) -> how many: wakes children that wait for a futex in memory that they share with the rank,
     /// and has so many more wait for the one at `to`, as FUTEX_REQUEUE.
     WakeChildren = 40,
@@ -122,8 +122,8 @@ impl HostOp {
             23 => Some(HostOp::CommitExec),
             24 => Some(HostOp::WriteBack),
             25 => Some(HostOp::RestoreFrames),
-            30 => Some(HostOp::DescribeText),
-            31 => Some(HostOp::LoadText),
+            30 => Some(HostOp::HoldText),
+            31 => Some(HostOp::LayText),
             40 => Some(HostOp::WakeChildren),
             41 => Some(HostOp::WaitWithChildren),
             42 => Some(HostOp::LeaveSignals),
@@ -133,13 +133,16 @@ impl HostOp {
     }
 }
 
-/// Stands for a descriptor of the program's file ([`HostOp::DescribeText`], [`HostOp::LoadText`]): none has such a number.
+/// Stands for a descriptor of the program's file ([`HostOp::HoldText`]): none has such a number.
 pub const PROGRAM: u64 = 1 << 32;
 /// Stands for a descriptor of the file of the program's interpreter.
 pub const INTERPRETER: u64 = PROGRAM + 1;
 
 /// The device of what is no file but a segment of System V shared memory, whose id stands for the inode.
 pub const SEGMENTS: u64 = u64::MAX;
+
+/// The device of memory that ranks share without a file: its frames are the pool's own ([`HostOp::LayFile`]).
+pub const NO_FILE: u64 = SEGMENTS - 1;
 
 /// Set in the answer to [`HostOp::Fork`]: a child that was started for vfork has called exec or ended already.
 pub const FORK_OVER: u64 = 1 << 32;

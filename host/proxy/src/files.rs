@@ -1,6 +1,6 @@
 //! Which file's bytes lie where in the rank's memory, for /proc/self/maps, and numbers by which the node distinguishes files.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::OsString;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::null_mut;
@@ -14,7 +14,7 @@ use rustix::io;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::time::{ClockId, clock_gettime};
 
-/// Files that are remembered; with more, those that are not mapped any more are forgotten.
+/// Files that are remembered; with more, those that are not mapped any more are forgotten, and then so many as are mapped may come.
 const MOST_FILES: usize = 4096;
 
 /// What makes a file the same one, unchanged: device, inode, time of the last change.
@@ -71,6 +71,8 @@ pub struct Files {
     files: BTreeMap<u32, File>,
     parts: BTreeMap<u64, Part>,
     last: u32,
+    /// Those that were mapped when files were forgotten last.
+    kept: usize,
 }
 
 impl Files {
@@ -134,7 +136,7 @@ impl Files {
         {
             return *number;
         }
-        if self.files.len() >= MOST_FILES {
+        if self.files.len() >= MOST_FILES.max(2 * self.kept) {
             self.forget();
         }
         self.last = self.last % MappedFile::MAX_OBJECT + 1;
@@ -155,11 +157,13 @@ impl Files {
             numbers,
             files,
             parts,
+            kept,
             ..
         } = self;
-        let mapped = |object: u32| parts.values().any(|part| part.object == object);
-        files.retain(|&object, _| mapped(object));
+        let mapped: HashSet<u32> = parts.values().map(|part| part.object).collect();
+        files.retain(|object, _| mapped.contains(object));
         numbers.retain(|_, object| files.contains_key(object));
+        *kept = files.len();
     }
 
     /// Says that the pages of `start .. end` hold bytes of a file; `offset` belongs to `start`.

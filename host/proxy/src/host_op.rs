@@ -18,7 +18,7 @@ use crate::exec;
 use crate::fds;
 use crate::left;
 use crate::memory::{RankMemory, move_all};
-use crate::objects::File;
+use crate::objects::{Content, File};
 use crate::rank::Rank;
 use crate::signals;
 use crate::special;
@@ -89,7 +89,8 @@ pub fn carry_out(rank: &'static Rank, index: usize, request: &Request) -> Result
         Some(HostOp::HoldFile) => hold_file(rank, index, args),
         Some(HostOp::LayFile) => object(args, |file| {
             let place = [args[2], args[3], args[4]];
-            rank.objects().lay(file, place, access(args[5])?)
+            let content = Content::Shared(file);
+            rank.objects().lay(content, place, access(args[5])?)
         }),
         Some(HostOp::WriteBack) => write_back(args),
         Some(HostOp::RestoreFrames) => rank.objects().restore(args[0], args[1]),
@@ -101,8 +102,12 @@ pub fn carry_out(rank: &'static Rank, index: usize, request: &Request) -> Result
             Ok(0)
         }),
         Some(HostOp::HoldSegment) => hold_segment(rank, index, args),
-        Some(HostOp::DescribeText) => describe_text(rank, index, args),
-        Some(HostOp::LoadText) => load_text(rank, index, args),
+        Some(HostOp::HoldText) => hold_text(rank, index, args),
+        Some(HostOp::LayText) => object(args, |file| {
+            let place = [args[2], args[3], args[4]];
+            let content = Content::Text(file);
+            rank.objects().lay(content, place, access(args[5])?)
+        }),
         Some(HostOp::FileBytes) => object(args, |file| rank.objects().file_bytes(file)),
         None => Err(Errno::ENOSYS),
     };
@@ -152,22 +157,21 @@ fn hold_file(rank: &Rank, index: usize, args: &[u64; 6]) -> Result<i64, Errno> {
     Ok(i64::from(is_writable))
 }
 
-/// Says what the text of a file is known by that is mapped (descriptor, address, bytes, offset).
-fn describe_text(rank: &Rank, index: usize, args: &[u64; 6]) -> Result<i64, Errno> {
+/// Keeps the file that is mapped as text (descriptor, address, bytes, offset).
+fn hold_text(rank: &Rank, index: usize, args: &[u64; 6]) -> Result<i64, Errno> {
+    // More are closed as soon as they are not mapped any more.
+    const MOST: usize = 256;
     let [fd, addr, len_bytes, offset, ..] = *args;
     with_text(rank, fd, |fd| {
-        let changed_ns = known_by(rank, index, fd)?;
+        let (file, changed_ns, held) = rank.objects().hold_text(fd)?;
+        if held > MOST {
+            let mut kept = rank.memory().texts();
+            kept.insert(Content::Text(file));
+            rank.objects().keep_texts(kept);
+        }
         place(rank, fd, addr, len_bytes, offset)?;
+        rank.words().threads[index].slot.put_more(file);
         Ok(changed_ns)
-    })
-}
-
-/// Reads text into frames of the pool (descriptor, address of the frames, bytes, offset).
-fn load_text(rank: &Rank, index: usize, args: &[u64; 6]) -> Result<i64, Errno> {
-    let [fd, gpa, len_bytes, offset, ..] = *args;
-    with_text(rank, fd, |fd| {
-        rank.objects().load_text(fd, [gpa, len_bytes, offset])?;
-        known_by(rank, index, fd)
     })
 }
 
@@ -184,12 +188,6 @@ fn with_text(
         (INTERPRETER, None) => Err(Errno::ENOENT),
         _ => work(descriptor(rank, fd)?),
     }
-}
-
-fn known_by(rank: &Rank, index: usize, fd: BorrowedFd<'_>) -> Result<i64, Errno> {
-    let (file, changed_ns) = rank.objects().describe_text(fd)?;
-    rank.words().threads[index].slot.put_more(file);
-    Ok(changed_ns)
 }
 
 /// Attaches a segment (id, flags).

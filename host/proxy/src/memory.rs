@@ -20,6 +20,7 @@ mod show;
 mod vacant;
 
 use std::cell::RefCell;
+use std::collections::HashSet;
 use std::os::fd::AsFd;
 use std::ptr::without_provenance_mut;
 use std::sync::Arc;
@@ -34,7 +35,7 @@ use wire::region_log::{Change, prot};
 
 use crate::errno::linux;
 use crate::files::Files;
-use crate::objects::Objects;
+use crate::objects::{Content, Objects};
 use crate::ram_files::RamFiles;
 use crate::regions::{Region, Regions};
 use crate::reservations::{Reservation, Reservations};
@@ -177,6 +178,17 @@ impl Memory {
             Change::Forget { addr, len_bytes } => self.files.remove(addr, addr + len_bytes),
         }
         Ok(())
+    }
+
+    /// The text that is shown.
+    pub fn texts(&self) -> HashSet<Content> {
+        let laid = self.regions.iter().filter(|region| region.laid);
+        let parts = laid.flat_map(|region| {
+            self.objects
+                .parts(region.gpa..region.gpa + region.len_bytes())
+        });
+        let shown = parts.filter_map(|(_, place)| place);
+        shown.map(|(content, _)| content).collect()
     }
 
     /// Whether a region shows text that other ranks show, too: frames of the node pool, of a mapping that is not shared.

@@ -119,15 +119,13 @@ const OMPI: [&str; 2] = ["OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SI
 const HYDRA: [&str; 2] = ["MPI_LOCALRANKID", "MPI_LOCALNRANKS"];
 const PMIX: [&str; 2] = ["PMIX_RANK", "PMIX_NAMESPACE"];
 const SLURM: [&str; 2] = ["SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE"];
-/// PMIx otherwise hands its data over in files that server and ranks map shared, which a node and a process outside cannot.
-const NO_FILES: (&str, &str) = ("PMIX_MCA_gds", "hash");
-pub const OPEN_MPI: Settings = &[NO_FILES, NO_POSIX];
+pub const OPEN_MPI: Settings = &[NO_POSIX];
 /// MPICH otherwise tries a hundred addresses for each window that ranks share, nearly all beyond what a rank has, and leaves a
 /// file in /dev/shm for each.
 const NO_RETRY: (&str, &str) = ("MPIR_CVAR_SHM_SYMHEAP_RETRY", "0");
 pub const MPICH: Settings = &[NO_POSIX, NO_RETRY];
 /// srun starts both.
-const EITHER: Settings = &[NO_FILES, NO_POSIX, NO_RETRY];
+const EITHER: Settings = MPICH;
 /// UCX otherwise opens what another rank shares by /proc/PID/fd, which Linux refuses for proxies (docs/trust.md). With segments of
 /// System V it need not, and leaves nothing behind.
 const NO_POSIX: (&str, &str) = ("UCX_TLS", "^posix");
@@ -206,7 +204,7 @@ mod tests {
             found.job,
             "openmpi 97452033 97452032.0;tcp4://127.0.0.1:35833"
         );
-        assert_eq!(found.settings, [("PMIX_MCA_gds", "hash"), NO_POSIX]);
+        assert_eq!(found.settings, [NO_POSIX]);
         let hydra = of(&[("MPI_LOCALRANKID", "0"), ("MPI_LOCALNRANKS", "3")]);
         let hydra = hydra.expect("right").expect("launched");
         assert_eq!((hydra.rank, hydra.size, &*hydra.job), (0, 3, "hydra 7 99"));

@@ -42,7 +42,7 @@ const OPEN_MPI: Mpi = Mpi {
     // orterun goes by the name of its file: only as mpirun is it Open MPI's.
     version_words: &["(Open MPI)", "(OpenRTE)"],
     package: "openmpi-bin",
-    options: &["--bind-to", "none", "-x", "PMIX_MCA_gds=hash"],
+    options: &["--bind-to", "none"],
     oversubscribe: Some("--oversubscribe"),
     settings: launcher::OPEN_MPI,
 };

@@ -33,10 +33,13 @@ static void ends_well(pid_t pid, const char *text)
     check(waitpid(pid, &status, 0) == pid && status == 0, "%s", text);
 }
 
-// A program on its own, which does the other half of a case.
+// A program on its own, which does the other half of a case; with OTHER_NODE, the path of yod, on a node of its own.
 static pid_t other(const char *name)
 {
+    const char *yod = getenv("OTHER_NODE");
     pid_t pid = forked();
+    if (pid == 0 && yod != NULL)
+        execl(yod, yod, "--quiet", "--accel", "tcg", "-m", "64M", "--oversubscribe", "--", self, "as", name, (char *)NULL);
     if (pid == 0) {
         // Without the variable by which it would say where it runs (mark.c).
         execve(self, (char *[]){"outside", "as", (char *)name, NULL}, (char *[]){NULL});
@@ -205,6 +208,41 @@ static void as_cut(char *m)
     need(pwrite(fd, "y", 1, FAR) == 1, "pwrite");
 }
 
+// So much mapped privately, and not to be written to, is text.
+enum { TEXT_BYTES = 32 * PAGE_BYTES };
+
+static void text(void)
+{
+    int fd = open("f", O_CREAT | O_RDWR | O_TRUNC, 0600);
+    need(fd >= 0 && ftruncate(fd, TEXT_BYTES) == 0, "f");
+    char *m = mmap(NULL, TEXT_BYTES, PROT_READ, MAP_PRIVATE, fd, 0);
+    need(m != MAP_FAILED && m[FAR] == 0, "mmap");
+    need(pwrite(fd, "written", 8, FAR) == 8, "pwrite");
+    check(strcmp(m + FAR, "written") == 0, "what is written to a file is seen where it is mapped privately");
+    ends_well(other("text"), "another program stores to it");
+    check(strcmp(m + FAR, "by the program") == 0, "that is seen as well");
+    need(mprotect(m, PAGE_BYTES, RW) == 0, "mprotect");
+    strcpy(m, "own");
+    ends_well(other("text"), "another program stores to it");
+    check(strcmp(m, "own") == 0 && m[100] == 1 && can_read(m + FAR), "a page that the program has written to is its own");
+    ends_well(other("cut_text"), "another program cuts the file");
+    struct fault fault = fault_of(touch_far, m);
+    check(fault.signo == SIGBUS && fault.code == BUS_ADRERR && fault.addr == m + FAR, "SIGBUS");
+    check(!can_read(m + FAR) && !can_read(m + TEXT_BYTES - 1) && strcmp(m, "own") == 0, "it stays gone, and what is the program's own is there");
+    munmap(m, TEXT_BYTES);
+    close(fd);
+}
+static void as_text(char *m)
+{
+    strcpy(m + FAR, "by the program");
+    m[100]++;
+}
+static void as_cut_text(char *m)
+{
+    (void)m;
+    need(truncate("f", PAGE_BYTES) == 0, "truncate");
+}
+
 static long attached(int id)
 {
     struct shmid_ds status;
@@ -242,7 +280,7 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(char *m);
-    } others[] = {{"programs", as_programs}, {"woken", as_woken}, {"wakes", as_wakes}, {"longer", as_longer}, {"cut", as_cut}};
+    } others[] = {{"programs", as_programs}, {"woken", as_woken}, {"wakes", as_wakes}, {"longer", as_longer}, {"cut", as_cut}, {"text", as_text}, {"cut_text", as_cut_text}};
     need(readlink("/proc/self/exe", self, sizeof self - 1) > 0, "the program's path");
     for (size_t i = 0; argc == 3 && strcmp(argv[1], "as") == 0 && i < sizeof others / sizeof *others; i++)
         if (strcmp(argv[2], others[i].name) == 0) {
@@ -252,7 +290,7 @@ int main(int argc, char **argv)
             return 0;
         }
     static const struct test_case cases[] = {
-        CASE(again), CASE(written), CASE(programs), CASE(woken), CASE(wakes), CASE(longer), CASE(cut), CASE(segment),
+        CASE(again), CASE(written), CASE(programs), CASE(woken), CASE(wakes), CASE(longer), CASE(cut), CASE(text), CASE(segment),
     };
     return RUN_CASES(cases);
 }

@@ -52,6 +52,7 @@ pub const CLAIMS: &[Claim] = &[
     claim("create_join_ratio", "thread created and joined", Most, &["create_join_us"]).at_most(0.4),
     claim("openmp_ratio", "OpenMP barrier and parallel for", Most, &["omp_barrier_us", "omp_parallel_for_us"]).at_most(0.6),
     claim("touch_recycled_ratio", "memory that was used before, per 4 KiB", Most, &["touch_recycled_ns"]).at_most(1.0),
+    claim("file_map_ratio", "1 MiB of a file mapped, a byte of each page read, unmapped", Most, &["file_map_us"]),
     claim("python_ratio", "python3 -c pass and import numpy, again", Most, &["python_again_ms", "numpy_again_ms"]).at_most(1.0),
     claim("pingpong_8b_ratio", "8 B one way, Open MPI and MPICH", Most, &["openmpi_8b_us", "mpich_8b_us"]).at_most(1.0),
     claim("oneway_64k_ratio", "64 KiB one way, Open MPI and MPICH", Most, &["openmpi_64k_us", "mpich_64k_us"]),

@@ -148,6 +148,11 @@ pub const JOBS: &[Job] = &[
         ..job("file_read", Wall, "file", &["read", "file", MIB_256])
     },
     Job {
+        about: "a file of 1 MiB in memory, as the last two's, mapped and shared, a byte of each page read, and unmapped, again and again",
+        rows: &[lower("file_map_us", "mmap, 256 pages read, munmap", "pair_ticks", TicksAsUs, "files")],
+        ..job("file_map", Wall, "file_map", &["file"])
+    },
+    Job {
         about: "a directory of 10,000 files read",
         rows: &[lower("getdents_ms", "list 10,000 files", "list_seconds", SecondsAsMs, "listing")],
         ..job("getdents", Wall, "getdents", &["10000"])

@@ -1,5 +1,4 @@
-//! Frames of the node pool, which a child maps as the rank has them: what it shares, and text, of which it gets a copy where it
-//! makes it writable.
+//! Frames of the node pool itself, which a child maps as the rank has them: what the two share without a file.
 //!
 //! It does so by a description of the pool's file that holds a lock on them: Linux keeps the lock until the last mapping by that description is
 //! gone, in whatever process, which is how the node finds out whether frames are in use ([`crate::objects::is_with_child`]).
@@ -82,11 +81,7 @@ impl Lent {
             let lock_at = (&raw const *lock).addr() as u64;
             let args = [fd, libc::F_OFD_SETLK as u64, lock_at];
             steps.call(libc::SYS_fcntl, &args, Must::Succeed);
-            let shared = match region.shared {
-                true => libc::MAP_SHARED,
-                false => libc::MAP_PRIVATE,
-            };
-            let how = (shared | libc::MAP_FIXED) as u64;
+            let how = (libc::MAP_SHARED | libc::MAP_FIXED) as u64;
             let args = [
                 region.start,
                 len_bytes,

@@ -42,11 +42,8 @@ pub fn memory_steps(
         // Not of a file that is mounted so that nothing is executed.
         steps.call(libc::SYS_mprotect, &args, Must::Return);
     }
-    // Text is not copied: nobody writes to its frames.
-    let is_lent =
-        |region: &Region| region.shared || whose == Whose::Child && memory.is_text(region);
     let (lent, own): (Vec<&Region>, Vec<&Region>) =
-        all.into_iter().partition(|region| is_lent(region));
+        all.into_iter().partition(|region| region.shared);
     let lent = match lent.is_empty() {
         true => None,
         false => Some(Lent::write(steps, parent, memory.ram(), &lent)?),

@@ -13,6 +13,22 @@ use crate::errno::linux;
 /// A file: device and inode.
 pub type File = [u64; 2];
 
+/// What frames show: pages of a file, by the way the rank maps them.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Content {
+    /// Mapped and shared.
+    Shared(File),
+    /// Mapped privately, and not written to.
+    Text(File),
+}
+
+impl Content {
+    /// Whether it is text.
+    pub fn is_text(&self) -> bool {
+        matches!(self, Content::Text(_))
+    }
+}
+
 /// A file that is held.
 #[derive(Debug)]
 pub struct Held {
@@ -32,7 +48,8 @@ pub enum Source {
 }
 
 impl Held {
-    /// Maps its pages from `offset` on at an address of the rank.
+    /// Maps its pages from `offset` on at an address of the rank: as text, they become the process's own where it writes to them, as a
+    /// child of the rank may.
     ///
     /// # Errors
     /// What mmap(2) says.
@@ -43,12 +60,16 @@ impl Held {
         &self,
         (addr, len_bytes): (u64, u64),
         offset: u64,
-        access: ProtFlags,
+        (access, is_text): (ProtFlags, bool),
     ) -> Result<(), Errno> {
         match &self.source {
             Source::File(fd) => {
                 let (at, len) = (without_provenance_mut(addr as usize), len_bytes as usize);
-                let how = MapFlags::SHARED | MapFlags::FIXED;
+                let sharing = match is_text {
+                    true => MapFlags::PRIVATE,
+                    false => MapFlags::SHARED,
+                };
+                let how = sharing | MapFlags::FIXED;
                 // SAFETY: 1. What is replaced is the rank's memory, as the caller promises.
                 let mapped = unsafe { mmap(at, len, access, how, fd, offset) };
                 mapped.map(drop).map_err(linux)

@@ -21,7 +21,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
 };
 
-use super::held::{File, Held};
+use super::held::{Content, Held};
 use crate::agent::Agent;
 use crate::errno::linux;
 use crate::fds::{self, Limits};
@@ -33,7 +33,7 @@ const STACK_BYTES: usize = 64 << 10;
 
 /// What is held, and the way to the agent that lays it.
 pub(super) struct Files {
-    held: HashMap<File, Held>,
+    held: HashMap<Content, Held>,
     agent: Option<OwnedFd>,
 }
 
@@ -48,7 +48,7 @@ impl Files {
 }
 
 impl Deref for Files {
-    type Target = HashMap<File, Held>;
+    type Target = HashMap<Content, Held>;
 
     fn deref(&self) -> &Self::Target {
         &self.held

@@ -3,20 +3,20 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::held::File;
+use super::held::Content;
 
 /// Frames that are pages of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Extent {
     /// First byte behind them.
     end: u64,
-    file: File,
+    content: Content,
     /// Offset in the file of the first byte.
     offset: u64,
 }
 
 /// Where a page of a file is found.
-pub type Place = (File, u64);
+pub type Place = (Content, u64);
 
 /// All such frames by guest-physical address; extents do not overlap.
 #[derive(Default, Debug)]
@@ -24,10 +24,15 @@ pub struct Laid(BTreeMap<u64, Extent>);
 
 impl Laid {
     /// Frames are a file's pages from `offset` on, whatever they were.
-    pub fn lay(&mut self, frames: Range<u64>, (file, offset): Place) {
+    pub fn lay(&mut self, frames: Range<u64>, (content, offset): Place) {
         self.clear(frames.clone());
         let end = frames.end;
-        self.0.insert(frames.start, Extent { end, file, offset });
+        let extent = Extent {
+            end,
+            content,
+            offset,
+        };
+        self.0.insert(frames.start, extent);
     }
 
     /// Frames are no file's pages.
@@ -47,9 +52,9 @@ impl Laid {
         }
     }
 
-    /// The rank maps nothing of a file any more.
-    pub fn forget(&mut self, file: File) {
-        self.0.retain(|_, extent| extent.file != file);
+    /// The rank maps only this any more.
+    pub fn retain(&mut self, is_kept: impl Fn(&Content) -> bool) {
+        self.0.retain(|_, extent| is_kept(&extent.content));
     }
 
     /// What frames are, in their order: ranges, and which pages of a file; `None`: the pool's own memory.
@@ -71,7 +76,7 @@ impl Laid {
             }
             parts.push((
                 from..to,
-                Some((extent.file, extent.offset + (from - start))),
+                Some((extent.content, extent.offset + (from - start))),
             ));
             at = to;
         }
@@ -96,6 +101,14 @@ mod tests {
         Forget(u64),
     }
 
+    /// Of two files, one of them in both ways.
+    fn content(number: u64) -> Content {
+        match number {
+            0 => Content::Text([1, 1]),
+            number => Content::Shared([1, number]),
+        }
+    }
+
     fn range() -> impl Strategy<Value = Range<u64>> {
         (0..FRAMES, 1..FRAMES).prop_map(|(start, len)| start..(start + len).min(FRAMES))
     }
@@ -116,7 +129,7 @@ mod tests {
             for step in steps {
                 match step {
                     Step::Lay(at, file, from) => {
-                        laid.lay(at.clone(), ([1, file], from));
+                        laid.lay(at.clone(), (content(file), from));
                         for frame in at.clone() {
                             model[frame as usize] = Some((file, from + (frame - at.start)));
                         }
@@ -126,7 +139,7 @@ mod tests {
                         at.for_each(|frame| model[frame as usize] = None);
                     }
                     Step::Forget(file) => {
-                        laid.forget([1, file]);
+                        laid.retain(|other| *other != content(file));
                         for frame in &mut model {
                             *frame = frame.filter(|(other, _)| *other != file);
                         }
@@ -137,8 +150,9 @@ mod tests {
             for (part, place) in laid.parts(seen.clone()) {
                 prop_assert_eq!(part.start, at);
                 for frame in part.clone() {
-                    let there = place.map(|([_, file], from)| (file, from + (frame - part.start)));
-                    prop_assert_eq!(there, model[frame as usize]);
+                    let there = place.map(|(content, from)| (content, from + (frame - part.start)));
+                    let want = model[frame as usize];
+                    prop_assert_eq!(there, want.map(|(file, from)| (content(file), from)));
                 }
                 at = part.end;
             }

@@ -17,7 +17,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex};
 
 use abi::Errno;
-use abi::control::SEGMENTS;
+use abi::control::{NO_FILE, SEGMENTS};
 use abi::map::PAGE;
 use rustix::fs::{OFlags, fcntl_getfl, fstat};
 use rustix::mm::ProtFlags;
@@ -34,7 +34,7 @@ use holder::Files;
 use laid::Laid;
 use segment::Segment;
 
-pub use held::{File, regular};
+pub use held::{Content, File, regular};
 pub use holder::Holder;
 pub use laid::Place as FilePlace;
 
@@ -69,34 +69,38 @@ impl Objects {
             let file = regular(&fstat(&fd).map_err(linux)?).ok_or(Errno::ENODEV)?;
             let flags = fcntl_getfl(&fd).map_err(linux)?;
             let writable = flags & OFlags::RWMODE == OFlags::RDWR;
-            let known = files.get(&file);
+            let known = files.get(&Content::Shared(file));
             if known.is_none_or(|known| writable && !known.writable) {
                 let source = Source::File(fd);
-                files.insert(file, Held { source, writable });
+                files.insert(Content::Shared(file), Held { source, writable });
             }
             Ok((file, writable))
         })
     }
 
     /// Has frames (guest-physical address, bytes) be a held file's pages from an offset on: for this rank, and where it is to have
-    /// access for the node itself.
+    /// access for the node itself. Without a file they are the pool's own.
     ///
     /// # Errors
     /// EBADF: it is not held; EFAULT: the frames are not the pool's, or no whole pages; EINVAL: nor is the offset; ENODEV: QEMU has no agent; what mmap(2)
     /// says there.
     pub fn lay(
         &self,
-        file: File,
+        content: Content,
         [gpa, len_bytes, offset]: [u64; 3],
         access: Option<Access>,
     ) -> Result<i64, Errno> {
         let (frames, place) = self.pages(gpa, len_bytes)?;
+        if let Content::Shared([NO_FILE, _]) = content {
+            lock(&self.laid).clear(frames);
+            return Ok(0);
+        }
         let end = offset.checked_add(len_bytes);
         if !offset.is_multiple_of(PAGE) || end.is_none_or(|end| end > i64::MAX as u64) {
             return Err(Errno::EINVAL);
         }
         self.holder.have(move |files| {
-            let held = files.get(&file).ok_or(Errno::EBADF)?;
+            let held = files.get(&content).ok_or(Errno::EBADF)?;
             let Some(access) = access else { return Ok(()) };
             let agent = files.agent()?;
             let laid = match &held.source {
@@ -105,7 +109,7 @@ impl Objects {
             };
             laid.map_err(linux)
         })??;
-        lock(&self.laid).lay(frames, (file, offset));
+        lock(&self.laid).lay(frames, (content, offset));
         Ok(0)
     }
 
@@ -162,20 +166,22 @@ impl Objects {
     pub unsafe fn map(
         &self,
         (addr, len_bytes): (u64, u64),
-        (file, offset): FilePlace,
+        (content, offset): FilePlace,
         access: ProtFlags,
     ) -> Result<(), Errno> {
         self.holder.have(move |files| {
-            let held = files.get(&file).ok_or(Errno::EBADF)?;
+            let held = files.get(&content).ok_or(Errno::EBADF)?;
+            let how = (access, content.is_text());
             // SAFETY: 1. As the caller promises.
-            unsafe { held.map((addr, len_bytes), offset, access) }
+            unsafe { held.map((addr, len_bytes), offset, how) }
         })?
     }
 
-    /// Closes a file of which the rank maps nothing any more.
+    /// Closes a file of which the rank maps and shares nothing any more.
     pub fn release(&self, file: File) {
-        lock(&self.laid).forget(file);
-        let _ = self.holder.have(move |files| drop(files.remove(&file)));
+        let content = Content::Shared(file);
+        lock(&self.laid).retain(|other| *other != content);
+        let _ = self.holder.have(move |files| drop(files.remove(&content)));
     }
 
     /// Length of a held file.
@@ -183,7 +189,11 @@ impl Objects {
     /// # Errors
     /// EBADF: it is not held; what fstat(2) says.
     pub fn file_bytes(&self, file: File) -> Result<i64, Errno> {
-        let bytes = move |files: &mut Files| match &files.get(&file).ok_or(Errno::EBADF)?.source {
+        let bytes = move |files: &mut Files| match &files
+            .get(&Content::Shared(file))
+            .ok_or(Errno::EBADF)?
+            .source
+        {
             Source::File(fd) => fstat(fd).map(|stat| stat.st_size).map_err(linux),
             Source::Segment(segment) => Ok(segment.pages_bytes() as i64),
         };
@@ -200,10 +210,10 @@ impl Objects {
         let segment = Segment::attach(id as i32, !writable)?;
         let pages_bytes = segment.pages_bytes() as i64;
         self.holder.have(move |files| {
-            let known = files.get(&file);
+            let known = files.get(&Content::Shared(file));
             if known.is_none_or(|known| writable && !known.writable) {
                 let source = Source::Segment(segment);
-                files.insert(file, Held { source, writable });
+                files.insert(Content::Shared(file), Held { source, writable });
             }
         })?;
         Ok((file, pages_bytes))

@@ -107,8 +107,7 @@ impl<M: Machine> Aspace<M> {
     fn evict_object(&mut self, region: &Region) -> Result<(), Unfinished> {
         self.remove(region.range())?;
         self.object_bytes -= region.len_bytes();
-        let last = self.is_without(region.object);
         let lease = Lease::new(region.object, region.len_bytes());
-        Err(Receipt::of_object(lease, last).into())
+        Err(Receipt::of_object(lease).into())
     }
 }

@@ -279,8 +279,8 @@ impl<M: Machine> Aspace<M> {
         let machine = self.machine;
         let (regions, tables, root) = self.regions_and_tables(Purpose::Mapping);
         for region in regions.iter_range(range) {
-            // Other processes fill objects, against which no instruction is atomic under single-threaded TCG. Text was renewed when
-            // it was filled.
+            // Other processes fill objects, against which no instruction is atomic under single-threaded TCG. Frames of text
+            // held no code before, and cannot be written to.
             if !region.prot.contains(Prot::EXEC) || region.backing() != Backing::Own {
                 continue;
             }

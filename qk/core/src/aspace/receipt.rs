@@ -30,8 +30,8 @@ pub trait Lender {
     /// Text is not mapped any more, also by the proxy.
     fn text_left(&mut self, text: impl Iterator<Item = TextLease>);
 
-    /// A mapping of an object is gone; `last`: the address space has no other of it. The proxy may still show it.
-    fn object_left(&mut self, lease: Lease, last: bool);
+    /// A mapping of an object is gone. The proxy may still show it.
+    fn object_left(&mut self, lease: Lease);
 }
 
 /// Why a change is not done.
@@ -74,7 +74,7 @@ enum Of {
     /// Text, in at most [`RUNS`] runs.
     Text(Vec<Run>),
     /// A mapping of an object.
-    Object { lease: Lease, last: bool },
+    Object(Lease),
 }
 
 impl Receipt {
@@ -86,9 +86,9 @@ impl Receipt {
     }
 
     /// For a mapping of an object.
-    pub(super) fn of_object(lease: Lease, last: bool) -> Receipt {
+    pub(super) fn of_object(lease: Lease) -> Receipt {
         Receipt {
-            of: Some(Of::Object { lease, last }),
+            of: Some(Of::Object(lease)),
         }
     }
 
@@ -100,8 +100,8 @@ impl Receipt {
                 lender.text_left(runs.drain(..).map(TextLease::of));
                 Some(runs)
             }
-            Of::Object { lease, last } => {
-                lender.object_left(lease, last);
+            Of::Object(lease) => {
+                lender.object_left(lease);
                 None
             }
         }

@@ -5,8 +5,7 @@ use crate::objects::{Lease, Piece};
 use crate::paging;
 use crate::regions::{Backing, Region, RegionFlags};
 use abi::Errno;
-use abi::addr::{Va, VaRange};
-use abi::map::USER_TOP;
+use abi::addr::VaRange;
 
 impl<M: Machine> Aspace<M> {
     /// Maps a part of an object at `region`, where nothing is mapped; `pieces` have it, by offset and without gaps, or nothing
@@ -107,13 +106,5 @@ impl<M: Machine> Aspace<M> {
             self.publish_reservations(region.range());
         }
         Ok(())
-    }
-
-    /// Whether no region shows an object.
-    pub fn is_without(&self, object: u32) -> bool {
-        // POINT: aspace::evict::looked_at
-        !self
-            .looked_at(Va(0).until(Va(USER_TOP)))
-            .any(|region| region.object == object)
     }
 }

@@ -210,6 +210,26 @@ impl<M: Machine> Aspace<M> {
         Some((region, run))
     }
 
+    /// The text that shows a frame, and where.
+    pub fn text_showing(&mut self, frame: Phys) -> Option<(Region, Va)> {
+        let mut at = Va(0);
+        // POINT: aspace::evict::looked_at
+        while let Some(region) = self.text(at.until(Va(USER_TOP))) {
+            let mut found = None;
+            let (tables, root) = self.tables();
+            paging::extents(&tables, root, region.range(), |run| {
+                let inside = frame.0.checked_sub(run.pa.0);
+                let inside = inside.filter(|inside| *inside < run.len_bytes);
+                found = found.or(inside.map(|inside| (region, run.va + inside)));
+            });
+            if found.is_some() {
+                return found;
+            }
+            at = region.end;
+        }
+        None
+    }
+
     /// The program has ended: gives back all text, although it stays mapped, for a report of how it ended. Nothing is unmapped
     /// after this.
     pub fn end_text(&mut self, mut left: impl FnMut(TextLease)) {

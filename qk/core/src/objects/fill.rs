@@ -1,6 +1,7 @@
 //! Taking frames for what an object does not have yet, and entering them.
 
-use super::{ENTER_WORK, Laid, Objects, Piece, TAKE_WORK, push};
+use super::list::{push, reserve};
+use super::{ENTER_WORK, Laid, Objects, Piece, TAKE_WORK};
 use crate::page::{PAGE_BYTES, PageSize};
 use abi::Errno;
 use abi::addr::Phys;
@@ -26,7 +27,7 @@ impl Objects {
                     last.len_bytes += taken.len_bytes;
                     last.zero &= taken.zero;
                 }
-                _ => push(fresh, taken).inspect_err(|_| self.free(&[taken]))?,
+                _ => push(fresh, taken, self.point).inspect_err(|_| self.free(&[taken]))?,
             }
         }
         Ok(())
@@ -63,11 +64,10 @@ impl Objects {
     /// Enters new pieces into an object.
     pub(super) fn enter(&mut self, id: u32, fresh: &[Piece]) -> Result<(), Errno> {
         let point = self.point;
-        let room = self.retired.try_reserve(self.live + fresh.len());
-        room.map_err(|_| Errno::ENOMEM)?;
+        reserve(&mut self.retired, self.live + fresh.len(), point)?;
         let object = self.object_mut(id).ok_or(Errno::ENOMEM)?;
         let pieces = &mut object.pieces;
-        pieces.try_reserve(fresh.len()).map_err(|_| Errno::ENOMEM)?;
+        reserve(pieces, fresh.len(), point)?;
         for piece in fresh {
             point(ENTER_WORK);
             let at = pieces.partition_point(|other| other.offset < piece.offset);

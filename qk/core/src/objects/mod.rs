@@ -13,24 +13,28 @@
 
 mod fill;
 mod lease;
+mod list;
+mod object;
 mod piece;
+mod table;
 mod text;
 
 #[cfg(test)]
 mod tests;
 
 pub use lease::{Lease, TextLease};
-pub use piece::{Laid, Piece, Run};
+pub use piece::{File, Laid, Piece, Run};
 pub use text::{AttachedText, TextKey};
 
 use abi::Errno;
 use abi::addr::PhysRange;
-use abi::map::MAX_RANKS;
 use alloc::vec::Vec;
-use core::ops::Range;
 
 use crate::Point;
 use crate::frames::{self, Frames};
+use list::{push, reserve};
+use object::Object;
+use table::Table;
 
 /// Numbers of objects begin here: smaller ones are a rank's own, of its private mappings ([`abi::control::MappedFile`]).
 pub const FIRST: u32 = abi::control::MappedFile::MAX_OBJECT + 1;
@@ -38,58 +42,24 @@ pub const FIRST: u32 = abi::control::MappedFile::MAX_OBJECT + 1;
 /// Work of taking frames for the front of a range, in instructions.
 const TAKE_WORK: u32 = 200;
 /// Work of going over a piece, and of putting one between the others.
-const PIECE_WORK: u32 = 20;
-/// Work of looking at an object, or at its entry.
-const LOOK_WORK: u32 = 10;
+const PIECE_WORK: u32 = 40;
 const ENTER_WORK: u32 = 1000;
 
-/// What a file is told apart by on the host: device and inode.
-pub type File = [u64; 2];
-
-struct Object {
-    file: File,
-    /// Bytes of all mappings of it, in all ranks.
-    mapped_bytes: u64,
-    /// By offset.
-    pieces: Vec<Piece>,
-    /// Ranks whose proxies hold it, a bit each.
-    holders: [u64; MAX_RANKS.div_ceil(64)],
-}
-
-impl Object {
-    /// The pieces that touch `from .. to`.
-    fn range(&self, from: u64, to: u64) -> &[Piece] {
-        &self.pieces[self.indices(from, to)]
-    }
-
-    fn range_mut(&mut self, from: u64, to: u64) -> &mut [Piece] {
-        let indices = self.indices(from, to);
-        &mut self.pieces[indices]
-    }
-
-    fn indices(&self, from: u64, to: u64) -> Range<usize> {
-        let first = self.pieces.partition_point(|piece| piece.end() <= from);
-        let end = self.pieces.partition_point(|piece| piece.offset < to);
-        first..end.max(first)
-    }
-
-    /// What of `from .. to` has no frames.
-    fn holes(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
-        let pieces = self.range(from, to).iter();
-        let edges = pieces.map(|piece| (piece.offset, piece.end()));
-        let mut at = from;
-        edges.chain([(to, to)]).filter_map(move |(start, end)| {
-            let hole = (at, start);
-            at = end.max(at);
-            (hole.0 < hole.1).then_some(hole)
-        })
-    }
+/// What a mapping of an object that has gone leaves.
+#[derive(PartialEq, Eq, Debug)]
+pub struct Left {
+    /// Of this file.
+    pub file: File,
+    /// It was its rank's last.
+    pub last: bool,
+    /// Frames, for [`Objects::retire`]: it was the last of all.
+    pub dead: Option<Vec<Piece>>,
 }
 
 /// All objects of the node, and the pool.
 pub struct Objects {
     frames: Frames,
-    objects: Vec<Option<Object>>,
+    objects: Table,
     /// Of objects that are gone, and text that is not mapped any more: not free yet.
     retired: Vec<Piece>,
     /// Pieces of objects that are not retired: there is room for all of them in `retired`.
@@ -109,7 +79,7 @@ impl Objects {
         point(frames::SET_UP_WORK);
         Some(Objects {
             frames: Frames::new(pool.start, pool.len_bytes(), zeroed, point)?,
-            objects: Vec::new(),
+            objects: Table::new(point)?,
             retired: Vec::new(),
             live: 0,
             texts: Vec::new(),
@@ -119,62 +89,50 @@ impl Objects {
         })
     }
 
-    /// Lends `len_bytes` of a file to a mapping that is about to be made.
+    /// Lends `len_bytes` of a file to a mapping that a rank is about to make.
     ///
     /// # Errors
     /// ENOMEM.
-    pub fn attach(&mut self, file: File, len_bytes: u64) -> Result<Lease, Errno> {
-        let index = match self.index_of(file) {
-            Some(index) => index,
-            None => {
-                self.forget_text(file);
-                self.vacant()?
-            }
+    pub fn attach(&mut self, file: File, rank: usize, len_bytes: u64) -> Result<Lease, Errno> {
+        let known = self.objects.number_of(file);
+        let number = match known {
+            Some(number) => number,
+            None => self.objects.make(file)?,
         };
-        let object = self.objects[index].get_or_insert(Object {
-            file,
-            mapped_bytes: 0,
-            pieces: Vec::new(),
-            holders: [0; _],
-        });
-        object.mapped_bytes += len_bytes;
-        Ok(Lease::new(FIRST + index as u32, len_bytes))
-    }
-
-    /// Takes back what was lent to mappings of an object that are gone. After the last one there is no such object any more: its
-    /// pieces are returned, for [`Self::retire`].
-    pub fn detach(&mut self, lease: Lease) -> Option<Vec<Piece>> {
-        let (id, len_bytes) = lease.end();
-        let slot = self.objects.get_mut((id.checked_sub(FIRST)?) as usize)?;
-        let object = slot.as_mut()?;
-        object.mapped_bytes = object.mapped_bytes.saturating_sub(len_bytes);
-        let dead = slot.take_if(|object| object.mapped_bytes == 0)?;
-        Some(dead.pieces)
-    }
-
-    /// Whether the proxy of a rank holds an object.
-    pub fn note_holder(&mut self, id: u32, rank: usize, holds: bool) {
-        if let Some(object) = self.object_mut(id) {
-            let (word, bit) = (&mut object.holders[rank / 64], 1 << (rank % 64));
-            *word = if holds { *word | bit } else { *word & !bit };
+        let object = self.objects.get_mut(number).expect("found or made");
+        let held = object.hold(rank, len_bytes, self.point);
+        if held.is_err() && known.is_none() {
+            self.objects.remove(number);
         }
+        held.map(|()| Lease::new(FIRST + number, len_bytes))
     }
 
-    /// How often the host's processes have a file mapped that no program has: once for each holder, and each piece.
+    /// Takes back what was lent to mappings of a rank that are gone. After the last one of all ranks there is no such object any more.
+    pub fn detach(&mut self, lease: Lease, rank: usize) -> Option<Left> {
+        let (id, len_bytes) = lease.end();
+        let number = id.checked_sub(FIRST)?;
+        let object = self.objects.get_mut(number)?;
+        let (file, last) = (object.file, object.let_go(rank, len_bytes, self.point));
+        let is_dead = object.holders() == 0;
+        let dead = is_dead.then(|| self.objects.remove(number)).flatten();
+        let dead = dead.map(|object| object.pieces);
+        Some(Left { file, last, dead })
+    }
+
+    /// How often the host's processes have a file mapped that no program has: once for each rank, and each piece.
     pub fn attachments(&self, file: File) -> u64 {
-        let object = self
-            .index_of(file)
-            .and_then(|index| self.objects[index].as_ref());
+        let object = self.objects.number_of(file);
+        let object = object.and_then(|number| self.objects.get(number));
         object.map_or(0, |object| {
-            // BOUND: the words of the holders.
-            let holders: u32 = object.holders.iter().map(|word| word.count_ones()).sum();
-            u64::from(holders) + object.pieces.len() as u64
+            object.holders() as u64 + object.pieces.len() as u64
         })
     }
 
-    /// Whether ranks map a file and share it.
-    pub fn has(&self, file: File) -> bool {
-        self.index_of(file).is_some()
+    /// Whether a rank maps any of a file and shares it.
+    pub fn is_held(&self, file: File, rank: usize) -> bool {
+        let object = self.objects.number_of(file);
+        let object = object.and_then(|number| self.objects.get(number));
+        object.is_some_and(|object| object.is_held_by(rank, self.point))
     }
 
     /// The file of an object.
@@ -200,7 +158,7 @@ impl Objects {
         let mut holes = Vec::new();
         for hole in object.holes(from, to) {
             (self.point)(PIECE_WORK);
-            push(&mut holes, hole)?;
+            push(&mut holes, hole, self.point)?;
         }
         let mut fresh = Vec::new();
         // POINT: objects::fill::fill
@@ -234,7 +192,7 @@ impl Objects {
             .map_or(&[][..], |object| object.range(from, to))
         {
             (self.point)(PIECE_WORK);
-            push(&mut found, *piece)?;
+            push(&mut found, *piece, self.point)?;
         }
         Ok(found)
     }
@@ -277,8 +235,17 @@ impl Objects {
     }
 
     /// What was retired and is not free yet.
-    pub fn retired(&self) -> &[Piece] {
-        &self.retired
+    ///
+    /// # Errors
+    /// ENOMEM.
+    pub fn retired(&self) -> Result<Vec<Piece>, Errno> {
+        let mut pieces = Vec::new();
+        reserve(&mut pieces, self.retired.len(), self.point)?;
+        for piece in &self.retired {
+            (self.point)(PIECE_WORK);
+            pieces.push(*piece);
+        }
+        Ok(pieces)
     }
 
     /// Makes retired frames free: those of some pieces of [`Self::retired`], in that order. They cannot be reached any more: by no
@@ -308,35 +275,12 @@ impl Objects {
         left.is_some_and(|left| left >= self.used_bytes().saturating_add(len_bytes))
     }
 
-    fn index_of(&self, file: File) -> Option<usize> {
-        self.entry(|object| object.as_ref().is_some_and(|object| object.file == file))
-    }
-
-    /// Index of the first entry that is wanted: there may be as many as all ranks have regions.
-    fn entry(&self, is_wanted: impl Fn(&Option<Object>) -> bool) -> Option<usize> {
-        self.objects.iter().position(|object| {
-            (self.point)(LOOK_WORK);
-            is_wanted(object)
-        })
-    }
-
-    /// Index of an entry for a new object.
-    fn vacant(&mut self) -> Result<usize, Errno> {
-        if let Some(index) = self.entry(Option::is_none) {
-            return Ok(index);
-        }
-        push(&mut self.objects, None)?;
-        Ok(self.objects.len() - 1)
-    }
-
     fn object(&self, id: u32) -> Option<&Object> {
-        let index = id.checked_sub(FIRST)? as usize;
-        self.objects.get(index)?.as_ref()
+        self.objects.get(id.checked_sub(FIRST)?)
     }
 
     fn object_mut(&mut self, id: u32) -> Option<&mut Object> {
-        let index = id.checked_sub(FIRST)? as usize;
-        self.objects.get_mut(index)?.as_mut()
+        self.objects.get_mut(id.checked_sub(FIRST)?)
     }
 }
 
@@ -354,11 +298,4 @@ fn take_out(list: &mut Vec<Piece>, some: &[Piece], point: Point) {
         left.next().is_none(),
         "not in the list, or in another order"
     );
-}
-
-/// Appends without panicking when the heap is full.
-fn push<T>(to: &mut Vec<T>, value: T) -> Result<(), Errno> {
-    to.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
-    to.push(value);
-    Ok(())
 }

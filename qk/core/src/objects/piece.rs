@@ -2,6 +2,9 @@
 
 use abi::addr::Phys;
 
+/// What a file is told apart by on the host: device and inode.
+pub type File = [u64; 2];
+
 /// How the host lays a file over frames.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Laid {

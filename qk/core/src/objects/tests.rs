@@ -14,6 +14,7 @@ use abi::addr::Phys;
 
 const BASE: Phys = Phys(0x4000_0000);
 const MIB: u64 = 1 << 20;
+const RANK: usize = 3;
 
 fn objects(len_bytes: u64) -> Objects {
     Objects::new(PhysRange::new(BASE, len_bytes), true, |_| ()).expect("memory for its records")
@@ -27,14 +28,19 @@ fn give_back(objects: &mut Objects, pieces: &[Piece]) {
 impl Objects {
     /// Lends `len_bytes` to a mapping that is made; returns the object's number.
     fn lend(&mut self, file: File, len_bytes: u64) -> Result<u32, Errno> {
-        let mut lease = self.attach(file, len_bytes)?;
+        let mut lease = self.attach(file, RANK, len_bytes)?;
         lease.pass_on(len_bytes);
         Ok(lease.object())
     }
 
     /// So much of what was lent is mapped no more.
     fn end(&mut self, id: u32, len_bytes: u64) -> Option<Vec<Piece>> {
-        self.detach(Lease::new(id, len_bytes))
+        self.detach(Lease::new(id, len_bytes), RANK)?.dead
+    }
+
+    /// The number of a file's object.
+    pub fn id_of(&self, file: File) -> Option<u32> {
+        self.objects.number_of(file).map(|number| FIRST + number)
     }
 }
 
@@ -63,11 +69,14 @@ fn frames_stay_until_the_last_mapping_is_gone() {
     assert_eq!(objects.used_bytes(), 4 * PAGE_BYTES, "until they are free");
     objects.retire(&dead);
     assert_eq!(
-        (objects.retired(), objects.used_bytes()),
-        (&dead[..], 4 * PAGE_BYTES)
+        (objects.retired().expect("memory"), objects.used_bytes()),
+        (dead.clone(), 4 * PAGE_BYTES)
     );
     objects.release(&dead);
-    assert_eq!((objects.retired(), objects.used_bytes()), (&[][..], 0));
+    assert_eq!(
+        (objects.retired().expect("memory"), objects.used_bytes()),
+        (Vec::new(), 0)
+    );
     let again = objects.lend([1, 2], PAGE_BYTES).expect("room");
     let fresh = objects.extend(again, 0, PAGE_BYTES).expect("frames");
     assert!(!fresh[0].zero, "what was used holds something");
@@ -150,7 +159,7 @@ fn all_pieces_can_be_retired() {
         assert_eq!(count as u64, 2 * PAGES);
         assert!(objects.retired.capacity() >= count);
         dead.iter().for_each(|dead| objects.retire(dead));
-        assert_eq!(objects.retired().len(), count);
+        assert_eq!(objects.retired().expect("memory").len(), count);
         dead.iter().for_each(|dead| objects.release(dead));
         assert_eq!((objects.live, objects.used_bytes()), (0, 0));
     }
@@ -268,7 +277,7 @@ thread_local! {
     static POINTS: Cell<u32> = const { Cell::new(0) };
 }
 
-/// With interrupts off each of many objects was looked at, and each piece that became free was sought among all.
+/// With interrupts off each piece that became free was sought among all.
 #[test]
 fn going_over_all_of_them_takes_the_preemption_point() {
     const FILES: u64 = 500;
@@ -286,8 +295,6 @@ fn going_over_all_of_them_takes_the_preemption_point() {
         let id = objects.lend([1, file], PAGE_BYTES).expect("room");
         objects.extend(id, 0, PAGE_BYTES).expect("frames");
     }
-    let look = points(&mut || _ = objects.lend([2, 0], 0).expect("room"));
-    assert!(look >= 2 * FILES as u32, "{look}");
     for id in FIRST..FIRST + FILES as u32 {
         dead.extend(objects.end(id, PAGE_BYTES).expect("the last"));
     }
@@ -296,10 +303,13 @@ fn going_over_all_of_them_takes_the_preemption_point() {
     dead.retain(|piece| !(piece.pa.0 / PAGE_BYTES).is_multiple_of(3));
     let release = points(&mut || objects.release(&dead));
     assert!(release >= FILES as u32, "{release}");
-    assert_eq!(objects.retired().len(), FILES as usize - dead.len());
+    assert_eq!(
+        objects.retired().expect("memory").len(),
+        FILES as usize - dead.len()
+    );
     assert_eq!(
         objects.used_bytes(),
-        objects.retired().len() as u64 * PAGE_BYTES
+        objects.retired().expect("memory").len() as u64 * PAGE_BYTES
     );
 }
 
@@ -312,11 +322,39 @@ fn what_was_not_retired_does_not_become_free() {
     objects.release(&fresh);
 }
 
+/// Its proxy closes the file with it, and the frames come back with the last of all.
+#[test]
+fn each_rank_has_a_last_mapping() {
+    let mut objects = objects(16 * MIB);
+    let mut lend = |rank, pages| {
+        let mut lease = objects
+            .attach([1, 2], rank, pages * PAGE_BYTES)
+            .expect("room");
+        lease.pass_on(pages * PAGE_BYTES);
+        lease.object()
+    };
+    let id = lend(1, 2);
+    assert_eq!([lend(2, 3), lend(1, 1)], [id; 2]);
+    objects.extend(id, 0, 3 * PAGE_BYTES).expect("frames");
+    assert_eq!(objects.attachments([1, 2]), 2 + 1);
+    let mut end = |rank, pages| {
+        let left = objects.detach(Lease::new(id, pages * PAGE_BYTES), rank);
+        let left = left.expect("it is there");
+        let held = objects.is_held(left.file, rank);
+        (left.last, held, left.dead.is_some())
+    };
+    assert_eq!(end(1, 1), (false, true, false));
+    assert_eq!(end(1, 2), (true, false, false));
+    assert_eq!(end(2, 1), (false, true, false));
+    assert_eq!(end(2, 2), (true, false, true));
+    assert_eq!(objects.attachments([1, 2]), 0);
+}
+
 /// What is lent and not mapped would stay for ever.
 #[test]
 #[should_panic(expected = "was not given back")]
 #[cfg(debug_assertions)]
 fn a_lease_that_is_lost_is_noticed() {
     let mut objects = objects(16 * MIB);
-    let _ = objects.attach([1, 2], PAGE_BYTES);
+    let _ = objects.attach([1, 2], RANK, PAGE_BYTES);
 }

@@ -1,14 +1,19 @@
 //! Text: what ranks of the node have mapped of files without write access, in frames of the node pool that are never written to.
 //!
-//! It is known by the file and the time of its last change, so a file that has changed is another one. It stays when it is not
+//! The files' own pages are laid over them, to be read.
+//!
+//! It is known by the file and the time of its last change, so a file that has changed is another one: its pages show the change, but an
+//! emulator does not notice that code has changed which it has translated. It stays when it is not
 //! mapped any more, for the next program that does, until the pool runs short ([`Objects::retire_idle_text`]); and it never takes more
 //! than half of the pool, which files that ranks write to need. There is no object: each piece counts its own mappings.
 
 use abi::Errno;
 use abi::addr::Phys;
 use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU64, Ordering};
 
-use super::{File, Objects, Piece, TextLease, push};
+use super::list::{push, reserve};
+use super::{File, Laid, Objects, Piece, TextLease};
 
 /// What a file's text is told apart by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -17,6 +22,16 @@ pub struct TextKey {
     pub file: File,
     /// When it was last changed (st_ctime), in nanoseconds.
     pub changed_ns: u64,
+}
+
+impl TextKey {
+    /// One that no mapping has: another change of the file would not show.
+    pub fn unlike_others(file: File) -> TextKey {
+        /// No times, which the host counts in 63 bits.
+        static NEXT: AtomicU64 = AtomicU64::new(1 << 63);
+        let changed_ns = NEXT.fetch_add(1, Ordering::Relaxed);
+        TextKey { file, changed_ns }
+    }
 }
 
 /// Text that is lent to a mapping that is about to be made.
@@ -80,7 +95,7 @@ impl Text {
 }
 
 /// Work of looking at a piece, in instructions.
-const LOOK_WORK: u32 = 20;
+const LOOK_WORK: u32 = 30;
 
 impl Objects {
     /// Frames for what the pool does not have of `from .. to` of a text, by offset. No other rank finds them before
@@ -96,7 +111,7 @@ impl Objects {
             let known = self.text_at(key, at);
             let end = known.map_or_else(|| self.text_behind(key, at, to), |piece| piece.end());
             if known.is_none() {
-                push(&mut holes, (at, end))?;
+                push(&mut holes, (at, end), self.point)?;
             }
             at = end;
         }
@@ -123,15 +138,18 @@ impl Objects {
         Ok(fresh)
     }
 
-    /// Enters pieces of [`Self::extend_text`], which hold the text now.
+    /// Enters pieces of [`Self::extend_text`], over which the file is laid now.
     ///
     /// # Errors
     /// ENOMEM, with nothing changed: the pieces are to be given to [`Self::free_text`].
     pub fn enter_text(&mut self, key: TextKey, fresh: &[Piece]) -> Result<(), Errno> {
-        let room = self.texts.try_reserve(fresh.len());
-        room.map_err(|_| Errno::ENOMEM)?;
-        for &piece in fresh {
+        reserve(&mut self.texts, fresh.len(), self.point)?;
+        for piece in fresh {
             (self.point)(LOOK_WORK);
+            let piece = Piece {
+                laid: Laid::ToRead,
+                ..*piece
+            };
             self.texts.push(Text {
                 key,
                 piece,
@@ -151,7 +169,7 @@ impl Objects {
         // POINT: find_text
         while at < to {
             let piece = self.text_at(key, at).ok_or(Errno::ENOMEM)?;
-            push(&mut found, piece.clip(from, to))?;
+            push(&mut found, piece.clip(from, to), self.point)?;
             at = piece.end();
         }
         // POINT: find_text
@@ -180,7 +198,8 @@ impl Objects {
         }
     }
 
-    /// Retires what is not mapped ([`Self::retired`]), as far as there is room for that: windows and children may still reach it.
+    /// Retires what is not mapped ([`Self::retired`]), as far as there is room for that: windows may still reach it, and its file is
+    /// laid over it.
     pub fn retire_idle_text(&mut self) {
         let Objects {
             texts,
@@ -193,7 +212,7 @@ impl Objects {
         texts.retain(|text| {
             point(LOOK_WORK);
             // All pieces of objects have room besides.
-            let is_idle = text.mapped_bytes == 0 && retired.try_reserve(*live + 1).is_ok();
+            let is_idle = text.mapped_bytes == 0 && reserve(retired, *live + 1, *point).is_ok();
             if is_idle {
                 retired.push(text.piece);
                 *text_bytes -= text.piece.len_bytes;
@@ -202,18 +221,20 @@ impl Objects {
         });
     }
 
-    /// Has no mapping that is made from now on find what the pool has of a file: what is stored in a shared mapping may change it
-    /// without a new time.
-    pub(super) fn forget_text(&mut self, file: File) {
-        for text in &mut self.texts {
-            (self.point)(LOOK_WORK);
-            if text.key.file == file {
+    /// A frame's file does not have its page any more: no mapping that is made from now on finds the piece. `false`: the frame is no
+    /// text.
+    pub fn lose_text(&mut self, frame: Phys) -> bool {
+        // POINT: find_text
+        match self.find_text(|text| text.bytes_from(frame) > 0) {
+            Some(text) => {
                 text.key.changed_ns = u64::MAX;
+                true
             }
+            None => false,
         }
     }
 
-    /// Makes frames free that [`Self::extend_text`] has returned.
+    /// Makes frames free that [`Self::extend_text`] has returned, over which no file is laid.
     pub fn free_text(&mut self, pieces: &[Piece]) {
         self.text_bytes -= self.bytes(pieces);
         self.free(pieces);

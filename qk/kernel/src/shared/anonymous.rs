@@ -6,9 +6,9 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use abi::Errno;
+use abi::control::NO_FILE;
 use qk_core::mman::MmapPlan;
 
-use super::files::NO_DEVICE;
 use super::mappings::{make_vacant, map_held};
 use super::pool::node;
 use super::receipt::complete;
@@ -28,7 +28,7 @@ pub fn map(thread: &'static Thread, aspace: &mut Aspace, plan: &MmapPlan) -> Res
         return complete(thread, aspace, |aspace| aspace.map(plan));
     }
     make_vacant(thread, aspace, plan)?;
-    let file = [NO_DEVICE, NEXT.fetch_add(1, Ordering::Relaxed)];
+    let file = [NO_FILE, NEXT.fetch_add(1, Ordering::Relaxed)];
     let mapped = match map_held(thread, aspace, file, region, region.len_bytes()) {
         Err(Errno::ENOMEM) => aspace.map_new(region),
         mapped => mapped,

@@ -13,9 +13,9 @@ use hal::addr::{Phys, Va};
 use qk_core::regions::{Kind, Prot, Region, RegionFlags};
 use wire::lost::LostPage;
 
-use super::files;
 use super::mappings::fill;
 use super::pool::node;
+use super::{files, text};
 use crate::aspace::Aspace;
 use crate::thread::{self, Thread};
 use crate::{host, preempt};
@@ -81,7 +81,8 @@ pub fn rung(cpu: usize) {
 /// Returns where the thread has touched it.
 pub fn lost(thread: &'static Thread, page: LostPage) -> Option<Va> {
     let found = thread.rank().with_aspace(|aspace| {
-        let found = find(aspace, Phys(page.address));
+        let frame = Phys(page.address);
+        let found = find(aspace, frame).or_else(|| text::lost(thread, aspace, frame));
         // What it cannot take away now is looked for again when it is touched again.
         let _ = cut_mappings(thread, aspace);
         Ok(found)

@@ -1,20 +1,17 @@
 //! The host's side of objects: files that the rank's proxy holds open (`abi::control::HostOp`).
 
 use abi::Errno;
-use abi::control::{HostOp, SEGMENTS};
+use abi::control::{HostOp, NO_FILE};
 use abi::map::PAGE;
-use qk_core::objects::{File, Laid, Piece};
+use qk_core::objects::{File, Laid, Piece, TextKey};
 use qk_core::regions::Region;
 
 use crate::host::ship;
 use crate::thread::Thread;
 
-/// In place of a device: the object has no file.
-pub const NO_DEVICE: u64 = SEGMENTS - 1;
-
 /// Whether an object has no file.
 pub fn is_none(file: File) -> bool {
-    file[0] == NO_DEVICE
+    file[0] == NO_FILE
 }
 
 /// Has the proxy keep the file behind a descriptor, which is being mapped at `region`. Whether the descriptor is one to write to.
@@ -51,6 +48,35 @@ pub fn lay(
     let (len_bytes, offset) = (piece.len_bytes, piece.offset);
     let args = [device, inode, piece.pa.0, len_bytes, offset, access as u64];
     ship::host_op(thread, HostOp::LayFile, args).map(|_| ())
+}
+
+/// Has the proxy keep the file behind a descriptor, which is being mapped at `region` and is to be text.
+///
+/// # Errors
+/// ENODEV for what is no regular file; EBADF, EMFILE.
+pub fn hold_text(thread: &'static Thread, fd: u64, region: &Region) -> Result<TextKey, Errno> {
+    let args = [fd, region.start.0, region.len_bytes(), region.offset];
+    let changed_ns = ship::host_op(thread, HostOp::HoldText, args)?;
+    let file = thread.host().more();
+    Ok(match changed_ns {
+        0 => TextKey::unlike_others(file),
+        changed_ns => TextKey { file, changed_ns },
+    })
+}
+
+/// As [`lay`], of text.
+///
+/// # Errors
+/// What the host says.
+pub fn lay_text(
+    thread: &'static Thread,
+    [device, inode]: File,
+    piece: &Piece,
+    access: Laid,
+) -> Result<(), Errno> {
+    let (len_bytes, offset) = (piece.len_bytes, piece.offset);
+    let args = [device, inode, piece.pa.0, len_bytes, offset, access as u64];
+    ship::host_op(thread, HostOp::LayText, args).map(|_| ())
 }
 
 /// Has frames be their file's pages again, of which some were zeros for the file had been cut.

@@ -1,7 +1,7 @@
 //! Mappings of objects: made, written back, ended.
 
 use abi::Errno;
-use abi::control::{HostOp, SEGMENTS};
+use abi::control::HostOp;
 use abi::map::{PAGE, USER_TOP};
 use hal::addr::{Va, VaRange};
 use qk_core::mman::{FileInfo, MmapPlan};
@@ -18,7 +18,7 @@ use crate::rank::Rank;
 use crate::thread::Thread;
 
 /// Work of laying a piece, in instructions.
-const LAY_WORK: u32 = 100;
+pub(super) const LAY_WORK: u32 = 100;
 
 /// Carries out a shared mapping of a file, as far as it exists: the rest of the region is behind its end.
 ///
@@ -49,7 +49,7 @@ fn map_vacant(
     let (held, is_writable) = files::hold(thread, fd, &plan.region)?;
     // Another thread may have replaced the descriptor since it was described.
     if !is_writable && !plan.region.flags.contains(RegionFlags::READ_ONLY) {
-        files::release(thread, held, !maps(aspace, held));
+        let_go(thread, held);
         return Err(Errno::EACCES);
     }
     map_held(thread, aspace, held, plan.region, file.in_file_bytes)
@@ -64,27 +64,24 @@ pub fn map_held(
     in_file_bytes: u64,
 ) -> Result<(), Errno> {
     let len_bytes = region.len_bytes();
-    let attached = node().and_then(|node| node.with(|objects| objects.attach(held, len_bytes)));
+    let rank = thread.rank().id();
+    let attached =
+        node().and_then(|node| node.with(|objects| objects.attach(held, rank, len_bytes)));
     let mut lease = match attached {
         Ok(lease) => lease,
         Err(errno) => {
             note_shortage(thread.rank(), &region);
-            files::release(thread, held, !maps(aspace, held));
+            let_go(thread, held);
             return Err(errno);
         }
     };
     region.object = lease.object();
-    let rank = thread.rank().id();
-    if held[0] == SEGMENTS {
-        node()?.with(|objects| objects.note_holder(region.object, rank, true));
-    }
     thread.rank().memory().add_object_pages(len_bytes / PAGE);
     let in_file = region.start + in_file_bytes.min(len_bytes);
     let mapped = map_parts(thread, aspace, held, region, in_file, &mut lease);
     // All of it is mapped, or what is not goes back, and then what is.
     if lease.len_bytes() > 0 {
-        let last = aspace.is_without(region.object);
-        detach(thread, lease, last);
+        detach(thread, lease, None);
     }
     if mapped.is_err() {
         let _ = complete(thread, aspace, |aspace| aspace.unmap(region.range()));
@@ -162,28 +159,26 @@ pub fn fill(
 
 /// Sees to it that the rank's proxy and the node have the file in the frames of a piece; without a file they hold zeros at first.
 fn lay(thread: &'static Thread, file: File, piece: &Piece, wanted: Laid) -> Result<(), Errno> {
-    if !files::is_none(file) {
-        let access = match piece.laid < wanted {
-            true => wanted,
-            false => Laid::No,
-        };
-        if piece.is_lost {
-            files::restore(thread, piece)?;
+    let access = match piece.laid < wanted {
+        true => wanted,
+        false => Laid::No,
+    };
+    if files::is_none(file) {
+        if piece.laid == Laid::No && !piece.zero {
+            preempt::zero(piece.pa, piece.len_bytes);
         }
-        return files::lay(thread, file, piece, access);
+    } else if piece.is_lost {
+        files::restore(thread, piece)?;
     }
-    if piece.laid == Laid::No && !piece.zero {
-        preempt::zero(piece.pa, piece.len_bytes);
-    }
-    Ok(())
+    // Without a file it hears that the frames, which may have been text, are the pool's own.
+    files::lay(thread, file, piece, access)
 }
 
-/// Whether the rank maps any of a file.
-pub fn maps(aspace: &Aspace, file: File) -> bool {
-    let Ok(node) = node() else { return false };
-    let mut objects = regions(aspace, Va(0).until(Va(USER_TOP))).filter(Region::is_object);
-    // POINT: mappings::regions
-    node.with(|table| objects.any(|region| table.file(region.object) == Some(file)))
+/// A file that is held is not mapped after all.
+pub fn let_go(thread: &'static Thread, held: File) {
+    let rank = thread.rank().id();
+    let is_held = node().is_ok_and(|node| node.with(|objects| objects.is_held(held, rank)));
+    files::release(thread, held, !is_held);
 }
 
 /// Takes away what a shared mapping replaces that is made next, until `Aspace::end_replacing`.

@@ -1,6 +1,7 @@
 //! The node pool: what holds its records, and when its frames are free.
 //!
-//! Frames that an object had are retired when its last mapping is gone and no file is laid over them. Two kinds of others may still
+//! Frames that an object had are retired when its last mapping is gone and no file is laid over them; those of text when the pool runs
+//! short, with the file still over them. Two kinds of others may still
 //! reach them: cores that used a window on a rank that mapped them, and children of ranks, which share what the rank had
 //! when it forked. Neither is notified or waited for then. When the pool runs short, the cores drop what they hold, and what no
 //! child maps is free ([`Node::reclaim`]). So a frame never holds another file's bytes while a core or child sees it as it was.
@@ -8,10 +9,9 @@
 use abi::Errno;
 use abi::map::PAGE;
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 use hal::addr::{Phys, PhysRange};
 use hal::sync::Once;
-use qk_core::objects::{File, Lease, Objects, Piece, TextLease};
+use qk_core::objects::{File, Laid, Lease, Objects, Piece, TextLease};
 use wire::boot::flag;
 
 use super::{files, sharing};
@@ -52,14 +52,10 @@ impl Node {
     /// Makes frames free that cannot be reached any more, of retired objects and of unmapped text; whether there were any.
     pub fn reclaim(&self, thread: &'static Thread) -> bool {
         let _turn = self.reclaiming.lock();
-        let mut pieces = Vec::new();
-        self.with(|objects| {
+        let mut pieces = self.with(|objects| {
             // From now on it is not mapped anew.
             objects.retire_idle_text();
-            let retired = objects.retired();
-            if pieces.try_reserve_exact(retired.len()).is_ok() {
-                pieces.extend_from_slice(retired);
-            }
+            objects.retired().unwrap_or_default()
         });
         if pieces.is_empty() {
             return false;
@@ -67,7 +63,7 @@ impl Node {
         windows::flush_all();
         pieces.retain(|piece| {
             preempt::point(CLEAR_WORK);
-            !sharing::is_mapped(thread, piece.pa, piece.len_bytes)
+            !sharing::is_mapped(thread, piece.pa, piece.len_bytes) && uncover(thread, piece)
         });
         self.with(|objects| objects.release(&pieces));
         !pieces.is_empty()
@@ -117,30 +113,39 @@ pub fn recycle(thread: &'static Thread, file: File, pieces: &[Piece], last: bool
         preempt::point(CLEAR_WORK);
         // Frames that a file might still be laid over are never used again.
         if files::is_none(file) || files::clear(thread, piece).is_ok() {
-            node.with(|objects| objects.retire(core::slice::from_ref(piece)));
+            let laid = Laid::No;
+            node.with(|objects| objects.retire(&[Piece { laid, ..*piece }]));
         }
     }
 }
 
-/// A mapping of an object, by the calling thread's rank, is gone; `last`: it has no other.
-pub fn detach(thread: &'static Thread, lease: Lease, last: bool) {
+/// Sees to it that no file is laid over a retired piece, as over text; `false`: one might be.
+fn uncover(thread: &'static Thread, piece: &Piece) -> bool {
+    if piece.laid == Laid::No {
+        return true;
+    }
+    let is_clear = files::clear(thread, piece).is_ok();
+    if is_clear {
+        // An emulator does not notice that the code there has gone which it may have translated, but of stores of the node itself.
+        preempt::zero(piece.pa, piece.len_bytes);
+    }
+    is_clear
+}
+
+/// A mapping of an object, by the calling thread's rank, is gone; its proxy keeps the `kept` file.
+pub fn detach(thread: &'static Thread, lease: Lease, kept: Option<File>) {
     thread
         .rank()
         .memory()
         .remove_object_pages(lease.len_bytes() / PAGE);
     let node = node().expect("it has lent something");
-    let (file, dead) = node.with(|objects| {
-        let file = objects.file(lease.object());
-        if last {
-            objects.note_holder(lease.object(), thread.rank().id(), false);
-        }
-        (file, objects.detach(lease))
-    });
-    let Some(file) = file else { return };
-    match dead {
-        Some(pieces) => recycle(thread, file, &pieces, last),
+    let left = node.with(|objects| objects.detach(lease, thread.rank().id()));
+    let Some(left) = left else { return };
+    let last = left.last && kept != Some(left.file);
+    match left.dead {
+        Some(pieces) => recycle(thread, left.file, &pieces, last),
         // Also so that its proxy has let go of the frames, whichever rank gives them back later.
-        None => files::release(thread, file, last),
+        None => files::release(thread, left.file, last),
     }
 }
 

@@ -49,12 +49,7 @@ impl Lender for Giver {
         leases.for_each(|lease| pool::give_back(node, lease));
     }
 
-    fn object_left(&mut self, lease: Lease, last: bool) {
-        let is_kept = || {
-            let node = node().expect("it has lent something");
-            self.kept.is_some() && node.with(|objects| objects.file(lease.object())) == self.kept
-        };
-        let last = last && !is_kept();
-        pool::detach(self.thread, lease, last);
+    fn object_left(&mut self, lease: Lease) {
+        pool::detach(self.thread, lease, self.kept);
     }
 }

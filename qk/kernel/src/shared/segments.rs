@@ -7,8 +7,7 @@ use hal::addr::Va;
 use qk_core::mman::{self, FileInfo, MmapArgs};
 use qk_core::regions::Region;
 
-use super::files;
-use super::mappings::{map_held, maps, regions};
+use super::mappings::{let_go, map_held, regions};
 use super::pool::node;
 use super::receipt::{complete, complete_before};
 use crate::aspace::Aspace;
@@ -95,7 +94,7 @@ pub fn attach(
             mapped.map(|()| region.start.0)
         }
         Err(errno) => {
-            files::release(thread, held, !maps(aspace, held));
+            let_go(thread, held);
             Err(errno)
         }
     }

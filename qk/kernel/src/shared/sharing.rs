@@ -13,7 +13,7 @@ pub(super) static SHARING: AtomicU64 = AtomicU64::new(0);
 /// Numbers for [`SHARING`].
 static CHANGES: AtomicU64 = AtomicU64::new(0);
 
-/// Some rank has had a child, which may map text.
+/// Some rank has had a child, which may map frames of the pool.
 static FORKED: AtomicBool = AtomicBool::new(false);
 
 /// A rank is about to have a child.

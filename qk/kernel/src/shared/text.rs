@@ -1,21 +1,21 @@
 //! Text that ranks share: what they map of files without write access lies once in the node pool (`qk_core::objects`;
 //! docs/adr/0024), also for a rank that is alone: the next program that it becomes finds it there (docs/adr/0032).
 //!
-//! The first rank to map it has its proxy read it. The frames are never written to after that: a rank that is to get write access
+//! The first rank to map it has the file laid over frames, to be read. They are never written to: a rank that is to get write access
 //! gets a copy before (`Aspace::own`), and so does one whose debugger writes. Where text cannot be shared, for whatever
 //! reason, the rank reads it into memory of its own.
 
 use abi::Errno;
-use abi::control::HostOp;
 use abi::map::{PAGE, USER_TOP};
-use hal::addr::{Va, VaRange};
-use qk_core::objects::{Piece, TextKey};
-use qk_core::regions::{Prot, Region};
+use hal::addr::{Phys, Va, VaRange};
+use qk_core::objects::{File, Laid, Piece, TextKey};
+use qk_core::regions::{Prot, Region, RegionFlags};
 
+use super::files;
+use super::mappings::LAY_WORK;
 use super::pool::{Node, give_back, node};
 use super::receipt::complete;
 use crate::aspace::Aspace;
-use crate::host::ship;
 use crate::preempt;
 use crate::rank::Rank;
 use crate::thread::Thread;
@@ -35,79 +35,91 @@ pub fn map(
     if !is_text || region.len_bytes() < LEAST_BYTES {
         return false;
     }
-    let args = [fd, region.start.0, region.len_bytes(), offset];
-    let key = describe(thread, HostOp::DescribeText, args);
-    key.and_then(|key| map_known(thread, aspace, [fd, offset], region, key))
+    let there = Region { offset, ..region };
+    let held = files::hold_text(thread, fd, &there);
+    held.and_then(|key| map_held(thread, aspace, key, offset, region))
         .is_ok()
 }
 
-fn map_known(
+fn map_held(
     thread: &'static Thread,
     aspace: &mut Aspace,
-    [fd, from]: [u64; 2],
-    region: Region,
     key: TextKey,
+    from: u64,
+    region: Region,
 ) -> Result<(), Errno> {
     let node = node()?;
-    // What is stored there may leave the file's times as they were.
-    if node.with(|objects| objects.has(key.file)) {
-        return Err(Errno::EAGAIN);
-    }
     let to = from + region.len_bytes();
     let _gate = node.gate(key.file[1] as u32);
-    fill(thread, node, fd, key, (from, to))?;
+    fill(thread, node, key, (from, to))?;
     let text = node.with(|objects| objects.attach_text(key, from, to))?;
-    aspace.map_text(region, text).map_err(|(errno, text)| {
+    let show = |piece: &Piece| lay(thread, key.file, piece, Laid::No);
+    // POINT: shared::text::lay
+    let shown = text.pieces().iter().try_for_each(show);
+    let mapped = match shown {
+        Ok(()) => aspace.map_text(region, text),
+        Err(errno) => Err((errno, text)),
+    };
+    mapped.map_err(|(errno, text)| {
         // POINT: objects::text::find_text
         text.into_leases().for_each(|lease| give_back(node, lease));
         errno
     })
 }
 
-/// Reads what the pool does not have of a text.
+/// Has the file laid over frames for what the pool does not have of a text.
 fn fill(
     thread: &'static Thread,
     node: &Node,
-    fd: u64,
     key: TextKey,
     (from, to): (u64, u64),
 ) -> Result<(), Errno> {
     let extend = || node.with(|objects| objects.extend_text(key, from, to));
-    let fresh = match extend() {
+    let mut fresh = match extend() {
         Err(_) if node.reclaim(thread) => extend(),
         fresh => fresh,
     }?;
-    // POINT: shared::text::load
-    let filled = fresh
-        .iter()
-        .try_for_each(|piece| load(thread, fd, key, piece));
-    let entered = filled.and_then(|()| node.with(|objects| objects.enter_text(key, &fresh)));
-    if entered.is_err() {
-        // Only the proxy, which is done, has used them.
+    let fill = |piece: &Piece| lay(thread, key.file, piece, Laid::ToRead);
+    // POINT: shared::text::lay
+    let laid = fresh.iter().try_for_each(fill);
+    let entered = laid.and_then(|()| node.with(|objects| objects.enter_text(key, &fresh)));
+    if let Err(errno) = entered {
+        fresh.retain(|piece| {
+            preempt::point(LAY_WORK);
+            // Frames that the file might still be laid over are never used again. Without an agent it is over none.
+            errno == Errno::ENODEV || files::clear(thread, piece).is_ok()
+        });
         node.with(|objects| objects.free_text(&fresh));
     }
     entered
 }
 
-/// Reads a piece. Emulators do not notice that what they may have translated before is other code now, but of stores of the
-/// node itself.
-fn load(thread: &'static Thread, fd: u64, key: TextKey, piece: &Piece) -> Result<(), Errno> {
-    let args = [fd, piece.pa.0, piece.len_bytes, piece.offset];
-    if describe(thread, HostOp::LoadText, args)? != key {
-        return Err(Errno::EAGAIN);
-    }
-    for at in (0..piece.len_bytes).step_by(PAGE as usize) {
-        hal::mem::copy(piece.pa + at, piece.pa + at, PAGE);
-        preempt::point(PAGE as u32 / 8);
-    }
-    Ok(())
+fn lay(thread: &'static Thread, file: File, piece: &Piece, access: Laid) -> Result<(), Errno> {
+    preempt::point(LAY_WORK);
+    files::lay_text(thread, file, piece, access)
 }
 
-/// An operation that says what the text of a file is known by.
-fn describe(thread: &'static Thread, op: HostOp, args: [u64; 4]) -> Result<TextKey, Errno> {
-    let changed_ns = ship::host_op(thread, op, args)?;
-    let file = thread.host().more();
-    Ok(TextKey { file, changed_ns })
+/// A page of text is gone, for others have cut its file: what the rank maps of it from there on lies behind the end now. Where it
+/// shows the page.
+pub fn lost(thread: &'static Thread, aspace: &mut Aspace, frame: Phys) -> Option<Va> {
+    let is_text = node().ok()?.with(|objects| objects.lose_text(frame));
+    let (region, at) = is_text.then(|| aspace.text_showing(frame)).flatten()?;
+    // Where memory is short zeros stay.
+    let _ = cut(thread, aspace, region.clip(at.until(region.end)));
+    Some(at)
+}
+
+fn cut(thread: &'static Thread, aspace: &mut Aspace, mut behind: Region) -> Result<(), Errno> {
+    let range = behind.range();
+    behind.flags -= RegionFlags::TEXT;
+    behind.flags |= RegionFlags::PAST_END;
+    complete(thread, aspace, |aspace| aspace.vacate(range))?;
+    let mapped = aspace.map_new(behind);
+    aspace.end_replacing();
+    if mapped.is_err() {
+        complete(thread, aspace, |aspace| aspace.unmap(range))?;
+    }
+    mapped
 }
 
 /// Makes page `number` the rank's own, for a debugger; where there is no memory for it the page stays text, and cannot be changed.

@@ -19,14 +19,15 @@ impl Lender for Pool {
         text.for_each(take_back);
     }
 
-    fn object_left(&mut self, lease: Lease, last: bool) {
+    fn object_left(&mut self, lease: Lease) {
         Node.sync();
-        let dead = with(|s| {
+        let left = with(|s| {
             s.lent_bytes -= lease.len_bytes();
-            s.objects.as_mut().expect("there is one").detach(lease)
+            s.objects.as_mut().expect("there is one").detach(lease, 0)
         });
-        assert_eq!(dead.is_some(), last);
-        let Some(pieces) = dead else { return };
+        let Some(pieces) = left.and_then(|left| left.dead) else {
+            return;
+        };
         // The file is not laid over them any more.
         for (page, pa) in pieces.iter().flat_map(pages) {
             let value = Node::load(pa);
@@ -87,7 +88,9 @@ impl Aspace<Node> {
                 Objects::new(PhysRange::new(Phys(OBJECTS), 4096 * P), true, |_| ()).expect("memory")
             };
             s.lent_bytes += len_bytes;
-            s.objects.get_or_insert_with(make).attach(FILE, len_bytes)
+            s.objects
+                .get_or_insert_with(make)
+                .attach(FILE, 0, len_bytes)
         })?;
         let object = lease.object();
         let region = Region {
@@ -103,7 +106,7 @@ impl Aspace<Node> {
         let border = start + in_file.min(pages) * P;
         let mapped = self.show_parts(region, border, &mut lease);
         if lease.len_bytes() > 0 {
-            Pool.object_left(lease, self.is_without(object));
+            Pool.object_left(lease);
         }
         if mapped.is_err() {
             self.done(|a| a.unmap(region.range())).expect("room");
@@ -180,8 +183,8 @@ fn pages(piece: &Piece) -> impl Iterator<Item = (u64, Phys)> + use<> {
 /// What a page of the file holds.
 pub fn in_file(page: u64) -> u64 {
     let laid = with(|s| {
-        let objects = s.objects.as_mut().filter(|objects| objects.has(FILE))?;
-        let object = objects.attach(FILE, 0).ok()?.object();
+        let objects = s.objects.as_mut()?;
+        let object = objects.id_of(FILE)?;
         let pieces = objects.pieces(object, page * P, (page + 1) * P).ok()?;
         Some(pieces.first()?.clip(page * P, (page + 1) * P).pa)
     });

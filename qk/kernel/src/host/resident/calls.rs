@@ -103,15 +103,17 @@ fn host_op(
         HostOp::ReadProgram => read_program(resident, memory, [a0, a1, a2]),
         HostOp::WriteStrings => write_strings(resident, memory, a0, a1),
         HostOp::GrowWorkers => Ok(grow_workers(a0)),
-        // The log is carried out before each request. No file is held, no child runs, and nothing continues what is stopped.
+        // The log is carried out before each request. No file is held, so only memory without one is laid; no child runs, and nothing
+        // continues what is stopped.
         HostOp::Sync
         | HostOp::Stop
         | HostOp::LeaveOut
         | HostOp::WriteCore
         | HostOp::ChildSignal
+        | HostOp::LayFile
         | HostOp::ReleaseFile
         | HostOp::IsWithChild => Ok(0),
-        HostOp::DescribeFile | HostOp::DescribeText | HostOp::HoldFile => Err(Errno::EBADF),
+        HostOp::DescribeFile | HostOp::HoldText | HostOp::HoldFile => Err(Errno::EBADF),
         _ => Err(Errno::ENOSYS),
     }
 }
