@@ -87,11 +87,7 @@ pub fn carry_out(rank: &'static Rank, index: usize, request: &Request) -> Result
         }
         Some(HostOp::LeftPending) => Ok(signals::pending() as i64),
         Some(HostOp::HoldFile) => hold_file(rank, index, args),
-        Some(HostOp::LayFile) => object(args, |file| {
-            let place = [args[2], args[3], args[4]];
-            let content = Content::Shared(file);
-            rank.objects().lay(content, place, access(args[5])?)
-        }),
+        Some(HostOp::LayFile) => object(args, |file| lay(rank, Content::Shared(file), args)),
         Some(HostOp::WriteBack) => write_back(args),
         Some(HostOp::RestoreFrames) => rank.objects().restore(args[0], args[1]),
         Some(HostOp::ClearFrames) => rank.objects().clear(args[0], args[1]),
@@ -103,11 +99,7 @@ pub fn carry_out(rank: &'static Rank, index: usize, request: &Request) -> Result
         }),
         Some(HostOp::HoldSegment) => hold_segment(rank, index, args),
         Some(HostOp::HoldText) => hold_text(rank, index, args),
-        Some(HostOp::LayText) => object(args, |file| {
-            let place = [args[2], args[3], args[4]];
-            let content = Content::Text(file);
-            rank.objects().lay(content, place, access(args[5])?)
-        }),
+        Some(HostOp::LayText) => object(args, |file| lay(rank, Content::Text(file), args)),
         Some(HostOp::FileBytes) => object(args, |file| rank.objects().file_bytes(file)),
         None => Err(Errno::ENOSYS),
     };
@@ -200,6 +192,12 @@ fn hold_segment(rank: &Rank, index: usize, args: &[u64; 6]) -> Result<i64, Errno
 /// Does something with the file that the first two arguments name.
 fn object(args: &[u64; 6], work: impl FnOnce(File) -> Result<i64, Errno>) -> Result<i64, Errno> {
     work([args[0], args[1]])
+}
+
+/// Has frames be pages of what is held (device, inode, address of the frames, bytes, offset, access).
+fn lay(rank: &Rank, content: Content, args: &[u64; 6]) -> Result<i64, Errno> {
+    let place = [args[2], args[3], args[4]];
+    rank.objects().lay(content, place, access(args[5])?)
 }
 
 /// What the node itself is to have a file for.

@@ -111,7 +111,9 @@ static void write_shared(const char *own)
     p[SHARED_PAGE * PAGE_BYTES] = 'S';
     check(msync(p, FILE_BYTES, MS_SYNC) == 0, "msync");
     char *now = map(PROT_READ, NULL, FILE_BYTES, 0);
-    check(now[SHARED_PAGE * PAGE_BYTES] == 'S' && own[SHARED_PAGE * PAGE_BYTES] == 'S', "that is seen in mappings new and old");
+    check(now[SHARED_PAGE * PAGE_BYTES] == 'S' && now[(SHARED_PAGE + 1) * PAGE_BYTES] == byte_of(SHARED_PAGE + 1) &&
+              own[SHARED_PAGE * PAGE_BYTES] == 'S',
+          "that is seen in mappings new and old");
     munmap(now, FILE_BYTES);
     munmap(p, FILE_BYTES);
     close(fd);

@@ -39,7 +39,12 @@ pub fn release(thread: &'static Thread, [device, inode]: File, last: bool) {
 ///
 /// # Errors
 /// What the host says: ENODEV for files that cannot be mapped, ENOMEM where it has no more mappings.
-pub fn lay(
+pub fn lay(thread: &'static Thread, file: File, piece: &Piece, access: Laid) -> Result<(), Errno> {
+    lay_by(HostOp::LayFile, thread, file, piece, access)
+}
+
+fn lay_by(
+    op: HostOp,
     thread: &'static Thread,
     [device, inode]: File,
     piece: &Piece,
@@ -47,7 +52,7 @@ pub fn lay(
 ) -> Result<(), Errno> {
     let (len_bytes, offset) = (piece.len_bytes, piece.offset);
     let args = [device, inode, piece.pa.0, len_bytes, offset, access as u64];
-    ship::host_op(thread, HostOp::LayFile, args).map(|_| ())
+    ship::host_op(thread, op, args).map(|_| ())
 }
 
 /// Has the proxy keep the file behind a descriptor, which is being mapped at `region` and is to be text.
@@ -70,13 +75,11 @@ pub fn hold_text(thread: &'static Thread, fd: u64, region: &Region) -> Result<Te
 /// What the host says.
 pub fn lay_text(
     thread: &'static Thread,
-    [device, inode]: File,
+    file: File,
     piece: &Piece,
     access: Laid,
 ) -> Result<(), Errno> {
-    let (len_bytes, offset) = (piece.len_bytes, piece.offset);
-    let args = [device, inode, piece.pa.0, len_bytes, offset, access as u64];
-    ship::host_op(thread, HostOp::LayText, args).map(|_| ())
+    lay_by(HostOp::LayText, thread, file, piece, access)
 }
 
 /// Has frames be their file's pages again, of which some were zeros for the file had been cut.

@@ -122,7 +122,7 @@ fn pieces_are_found_without_a_search_through_the_others() {
     unmap(&mut objects, &pieces);
     objects.retire_idle_text();
     assert_eq!(objects.retired().expect("memory").len() as u64, PAGES);
-    assert!(WORK.get() < 1000 * PAGES, "{} instructions", WORK.get());
+    assert!(WORK.get() < 750 * PAGES, "{} instructions", WORK.get());
 }
 
 proptest! {
