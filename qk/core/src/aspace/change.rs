@@ -45,9 +45,7 @@ impl<M: Machine> Aspace<M> {
     #[inline(never)] // Out of the way of what has frames.
     fn map_unbacked(&mut self, region: Region) -> Result<(), Errno> {
         self.add_region(region)?;
-        if region.is_reservation() {
-            self.publish_reservations(region.range());
-        }
+        self.publish_reservation(&region, region.range());
         Ok(())
     }
 

@@ -109,9 +109,7 @@ impl<M: Machine> Aspace<M> {
         self.publish_hole(from);
         let shown_to = if is_over { to_end } else { to + len_bytes };
         self.publish_over(to.until(shown_to));
-        if region.is_reservation() {
-            self.publish_reservations(to.until(to_end));
-        }
+        self.publish_reservation(&region, to.until(to_end));
         if change.keep_old {
             self.map_new(region)?;
         }

@@ -97,6 +97,14 @@ impl<M: Machine> Aspace<M> {
         }
     }
 
+    /// Logs a region that was entered, or moved, to `range`, if it is without access.
+    #[inline(always)]
+    pub(super) fn publish_reservation(&mut self, region: &Region, range: VaRange) {
+        if region.is_reservation() {
+            self.publish_reservations(range);
+        }
+    }
+
     /// Logs for the proxy what is mapped in `range` without access.
     #[inline(never)] // Out of the way of what has access.
     pub(super) fn publish_reservations(&mut self, range: VaRange) {

@@ -102,9 +102,7 @@ impl<M: Machine> Aspace<M> {
         self.add_region(region)?;
         self.note_access(region.prot);
         self.publish_over(region.range());
-        if region.is_reservation() {
-            self.publish_reservations(region.range());
-        }
+        self.publish_reservation(&region, region.range());
         Ok(())
     }
 }
