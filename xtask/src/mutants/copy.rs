@@ -5,7 +5,7 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -74,10 +74,7 @@ impl Copy {
         fs::create_dir_all(&copy.target)?;
         // Programs and plugin are not changed by mutants.
         for shared in ["programs", "plugin"] {
-            let link = copy.target.join(shared);
-            if !link.exists() {
-                symlink(target().join(shared), link)?;
-            }
+            point(&copy.target.join(shared), &target().join(shared))?;
         }
         Ok(copy)
     }
@@ -210,6 +207,15 @@ impl Copy {
     }
 }
 
+/// Makes a symbolic link, or has it lead to `to` if it leads elsewhere, as in a target directory that was copied.
+fn point(link: &Path, to: &Path) -> Result<()> {
+    if fs::read_link(link).is_ok_and(|old| old == to) {
+        return Ok(());
+    }
+    let _ = fs::remove_file(link);
+    symlink(to, link).with_context(|| format!("cannot make {}", link.display()))
+}
+
 /// Of a test runner.
 fn verdict(output: &Output) -> Result<Verdict> {
     let text = String::from_utf8_lossy(&output.stdout);
@@ -240,6 +246,22 @@ mod tests {
     use std::process::ExitStatus;
 
     use super::*;
+
+    #[test]
+    fn the_programs_of_a_copied_target_are_its_own() {
+        let folder = target().join("scratch").join("mutants-link");
+        fs::create_dir_all(&folder).expect("scratch");
+        let (link, old, own) = (
+            folder.join("programs"),
+            folder.join("old"),
+            folder.join("own"),
+        );
+        for to in [&old, &own, &own] {
+            point(&link, to).expect("made or kept");
+            assert_eq!(fs::read_link(&link).ok().as_ref(), Some(to));
+        }
+        fs::remove_dir_all(folder).expect("removed");
+    }
 
     #[test]
     fn only_a_test_that_failed_has_noticed() {
