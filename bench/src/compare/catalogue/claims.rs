@@ -52,7 +52,7 @@ pub const CLAIMS: &[Claim] = &[
     claim("create_join_ratio", "thread created and joined", Most, &["create_join_us"]).at_most(0.4),
     claim("openmp_ratio", "OpenMP barrier and parallel for", Most, &["omp_barrier_us", "omp_parallel_for_us"]).at_most(0.6),
     claim("touch_recycled_ratio", "memory that was used before, per 4 KiB", Most, &["touch_recycled_ns"]).at_most(1.0),
-    claim("file_map_ratio", "1 MiB of a file mapped, a byte of each page read, unmapped", Most, &["file_map_us"]),
+    claim("file_map_ratio", "1 MiB of a file mapped, a byte of each page read, unmapped", Most, &["file_map_us"]).at_most(1.5),
     claim("python_ratio", "python3 -c pass and import numpy, again", Most, &["python_again_ms", "numpy_again_ms"]).at_most(1.0),
     claim("pingpong_8b_ratio", "8 B one way, Open MPI and MPICH", Most, &["openmpi_8b_us", "mpich_8b_us"]).at_most(1.0),
     claim("oneway_64k_ratio", "64 KiB one way, Open MPI and MPICH", Most, &["openmpi_64k_us", "mpich_64k_us"]),
@@ -60,7 +60,7 @@ pub const CLAIMS: &[Claim] = &[
     claim("mpi_oneway_64k_same_ratio", "the same between buffers allocated alike, Open MPI", Most, &["openmpi_64k_same_us"]).at_most(0.6),
     claim("barrier_2_ratio", "barrier of two ranks, Open MPI and MPICH", Most, &["openmpi_barrier_us", "mpich_barrier_us"]),
     claim("allreduce_8b_ratio", "allreduce of 8 B, Open MPI and MPICH", Most, &["openmpi_allreduce_us", "mpich_allreduce_us"]),
-    claim("mpi_init_s_ratio", "MPI_Init to MPI_Finalize, Open MPI and MPICH", Most, &["openmpi_init_ms", "mpich_init_ms"]).at_most(1.5),
+    claim("mpi_init_s_ratio", "MPI_Init to MPI_Finalize, Open MPI and MPICH", Most, &["openmpi_init_ms", "mpich_init_ms"]).at_most(1.0),
     claim("barrier_4_on_2_ratio", "barrier of four ranks on two cores, Open MPI and MPICH", Most, &["openmpi_barrier_4_us", "mpich_barrier_4_us"]).at_most(5.0),
     claim("hpcc_ratio", "HPC Challenge, Open MPI", GeometricMean, &[
         "hpcc_hpl_ms", "hpcc_dgemm_mflops", "hpcc_ptrans_ms", "hpcc_random_ms", "hpcc_triad", "hpcc_fft_mflops",
