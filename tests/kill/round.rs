@@ -14,7 +14,9 @@ use rustix::process::Signal;
 
 const RANKS: &[u64] = &[1, 2, 4];
 /// What a long job does when it is hit.
-const WAYS: &[&str] = &["spin", "calls", "read", "sleep", "ignore", "print", "stop"];
+const WAYS: &[&str] = &[
+    "spin", "calls", "read", "sleep", "ignore", "print", "stop", "map",
+];
 /// SIGKILL, as shells show it.
 const KILLED: i32 = 137;
 /// SIGHUP and SIGTERM, likewise.

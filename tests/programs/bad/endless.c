@@ -1,9 +1,23 @@
 // Never ends by itself, in the way its argument names: spin (computing), calls
 // (making system calls), read (a pipe without a writer), sleep, ignore (spins
 // with all signals ignored and blocked), print (output without end), stop (stops
-// itself, again and again).
+// itself, again and again), map (a shared file that it maps, stores to and unmaps).
 #include "../common/check.h"
+#include <sys/mman.h>
 #include <time.h>
+
+static void map(void)
+{
+    enum { BYTES = 16 * PAGE_BYTES };
+    int file = memfd_create("mapped", 0);
+    need(ftruncate(file, BYTES) == 0, "a file");
+    for (;;) {
+        char *at = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+        need(at != MAP_FAILED, "mmap");
+        memset(at, 'x', BYTES);
+        need(munmap(at, BYTES) == 0, "munmap");
+    }
+}
 
 int main(int argc, char **argv)
 {
@@ -27,6 +41,8 @@ int main(int argc, char **argv)
     if (strcmp(way, "print") == 0)
         for (;;)
             puts("and on and on and on");
+    if (strcmp(way, "map") == 0)
+        map();
     if (strcmp(way, "ignore") == 0) {
         for (int signo = 1; signo < 65; signo++)
             signal(signo, SIG_IGN);
