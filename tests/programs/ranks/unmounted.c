@@ -5,11 +5,11 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-static int ask, answers;
+static int requests, answers;
 static int status_of(const char *command)
 {
     char answer[8] = "";
-    need(dprintf(ask, "%s\n", command) > 0 && read(answers, answer, sizeof answer - 1) > 0, "an answer");
+    need(dprintf(requests, "%s\n", command) > 0 && read(answers, answer, sizeof answer - 1) > 0, "an answer");
     return atoi(answer);
 }
 
@@ -26,7 +26,7 @@ static char *mapped_file(void)
 
 int main(void)
 {
-    ask = open("ask", O_WRONLY);
+    requests = open("ask", O_WRONLY);
     answers = open("answer", O_RDONLY);
     char *p = mapped_file();
     check(status_of("umount /mnt") != 0 && p[0] == 'm', "busy while it is mapped");
