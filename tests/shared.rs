@@ -182,28 +182,36 @@ fn text_lies_once_in_the_node() -> Result<()> {
 }
 
 /// A program passes its checks where the pool has room for the text of one file.
-fn passes_with_a_small_pool(name: &str) -> Result<()> {
+fn passes_with_a_small_pool(name: &str, args: &[&str]) -> Result<()> {
     let program = tree::program("glibc-static", name);
     let yod = Run::yod(&["-m", "64M", "--shared-memory", "8M", "--"]);
-    checks_passed(&clean::run(yod.args(&[program.to_string_lossy()]))?)
+    let run = yod.args(&[program.to_string_lossy()]).args(args);
+    checks_passed(&clean::run(run)?)
 }
 
 /// A rank that becomes another program lets go of the last one's text: the pool has room for one.
 #[test]
 fn programs_in_turn_have_their_text_in_the_pool() -> Result<()> {
-    passes_with_a_small_pool("text_turns")
+    passes_with_a_small_pool("text_turns", &[])
 }
 
 /// Children mapped no text, but had copies: what no rank mapped any more was free at once.
 #[test]
 fn a_child_keeps_its_text_when_the_pool_is_short() -> Result<()> {
-    passes_with_a_small_pool("text_of_child")
+    passes_with_a_small_pool("text_of_child", &[])
 }
 
 /// An emulator keeps code that it has translated, and does not see that other pages of a file lie there.
 #[test]
 fn code_is_what_its_file_has() -> Result<()> {
-    passes_with_a_small_pool("text_code")
+    passes_with_a_small_pool("text_code", &[])
+}
+
+/// Frames of a shared file that was executed were laid anew under code that an emulator had made of it.
+#[test]
+fn shared_code_is_what_its_file_has() -> Result<()> {
+    passes_with_a_small_pool("text_code", &["shared"])?;
+    passes_with_a_small_pool("text_code", &["later"])
 }
 
 /// What another node maps of a file is the same memory.

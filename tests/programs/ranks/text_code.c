@@ -1,8 +1,10 @@
 // Code that was mapped at an address before does not run there again: that of another file, for which the pool has room only
 // when the first one's is gone, and of the same file before it was changed. Runs on a node only, with --shared-memory 8M.
+// As text; shared, with `shared` as argument; made executable later, with `later`.
 #include "../common/text.h"
 
 enum { ROUNDS = 6, PAGE = 4096 };
+static int sharing = MAP_PRIVATE, later;
 
 // Functions at the start of each page that return a number: mov eax, NUMBER; ret.
 static void make_code(const char *name, char number)
@@ -19,8 +21,8 @@ static void make_code(const char *name, char number)
 static int all_return(const char *name, char *at, char number)
 {
     int fd = open(name, O_RDONLY), good = 1;
-    char *p = mmap(at, TEXT_BYTES, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED, fd, 0);
-    need(p == at, name);
+    char *p = mmap(at, TEXT_BYTES, later ? PROT_READ : PROT_READ | PROT_EXEC, sharing | MAP_FIXED, fd, 0);
+    need(p == at && (!later || mprotect(p, TEXT_BYTES, PROT_READ | PROT_EXEC) == 0), name);
     close(fd);
     for (size_t page = 0; page < TEXT_BYTES; page += PAGE) {
         int (*function)(void);
@@ -32,8 +34,10 @@ static int all_return(const char *name, char *at, char number)
     return good;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    later = argc > 1 && strcmp(argv[1], "later") == 0;
+    sharing = argc > 1 ? MAP_SHARED : MAP_PRIVATE;
     char *at = mmap(NULL, TEXT_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     need(at != MAP_FAILED, "mmap");
     make_code("first", 1);

@@ -6,11 +6,12 @@ use abi::map::{PAGE, USER_TOP};
 use hal::addr::{Va, VaRange};
 use qk_core::mman::{FileInfo, MmapPlan};
 use qk_core::objects::{File, Laid, Lease, Piece};
-use qk_core::regions::{Region, RegionFlags};
+use qk_core::regions::{Prot, Region, RegionFlags};
 
 use super::files;
 use super::pool::{detach, node, recycle};
 use super::receipt::complete;
+use super::sharing::note_code;
 use crate::aspace::Aspace;
 use crate::host::ship;
 use crate::preempt;
@@ -76,6 +77,9 @@ pub fn map_held(
         }
     };
     region.object = lease.object();
+    if region.prot.contains(Prot::EXEC) {
+        note_code();
+    }
     thread.rank().memory().add_object_pages(len_bytes / PAGE);
     let in_file = region.start + in_file_bytes.min(len_bytes);
     let mapped = map_parts(thread, aspace, held, region, in_file, &mut lease);

@@ -31,3 +31,4 @@ pub use mappings::{let_go_objects, map, write_back};
 pub use pool::{init, pool};
 pub use receipt::complete;
 pub use segments::{attach as attach_segment, attachments, detach as detach_segment};
+pub use sharing::note_code;

@@ -119,17 +119,17 @@ pub fn recycle(thread: &'static Thread, file: File, pieces: &[Piece], last: bool
     }
 }
 
-/// Sees to it that no file is laid over a retired piece, as over text; `false`: one might be.
+/// Sees to it that no file is laid over a retired piece, as over text, and that its code is forgotten; `false`: one might be laid.
 fn uncover(thread: &'static Thread, piece: &Piece) -> bool {
-    if piece.laid == Laid::No {
-        return true;
+    let is_text = piece.laid != Laid::No;
+    if is_text && files::clear(thread, piece).is_err() {
+        return false;
     }
-    let is_clear = files::clear(thread, piece).is_ok();
-    if is_clear {
+    if is_text || sharing::was_code() {
         // An emulator does not notice that the code there has gone which it may have translated, but of stores of the node itself.
         preempt::zero(piece.pa, piece.len_bytes);
     }
-    is_clear
+    true
 }
 
 /// A mapping of an object, by the calling thread's rank, is gone; its proxy keeps the `kept` file.

@@ -1,4 +1,4 @@
-//! Whether children share frames of the node pool.
+//! What was ever done with frames of the node pool: whether children share them, and whether they were code.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -15,6 +15,20 @@ static CHANGES: AtomicU64 = AtomicU64::new(0);
 
 /// Some rank has had a child, which may map frames of the pool.
 static FORKED: AtomicBool = AtomicBool::new(false);
+
+/// Some rank has mapped an object to execute it.
+static EXECUTED: AtomicBool = AtomicBool::new(false);
+
+/// What a rank maps of objects may be executed from now on.
+#[cold]
+pub fn note_code() {
+    EXECUTED.store(true, Ordering::SeqCst);
+}
+
+/// Whether frames of objects may have been executed.
+pub(super) fn was_code() -> bool {
+    EXECUTED.load(Ordering::SeqCst)
+}
 
 /// A rank is about to have a child.
 pub(super) fn forks() {

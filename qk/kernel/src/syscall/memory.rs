@@ -162,6 +162,9 @@ pub fn mprotect(call: &mut Call<'_>) -> SysResult {
                     let more_bytes = || bytes_of(aspace, plan.range, is_data_to_be);
                     expand_data(call.rank, aspace, more_bytes)?;
                 }
+                if plan.prot.contains(Prot::EXEC) && call.rank.memory().maps_objects() {
+                    shared::note_code();
+                }
                 protect(call.thread, aspace, &plan).map(|()| 0)
             }
             None => Ok(0),
