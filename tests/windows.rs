@@ -63,6 +63,7 @@ fn calls_with_memory() -> String {
             "execve" => "pmm".into(),
             "execveat" => "dpmmn".into(),
             "set_robust_list" => "mn".into(),
+            "arch_prctl" => "nm".into(),
             _ => call.args.iter().map(letter).collect(),
         };
         let has_memory = kinds.contains(['m', 'p', 's']);

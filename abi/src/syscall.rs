@@ -106,6 +106,8 @@ pub enum Arg {
     Semctl,
     /// The same of sysfs(2): the option.
     Sysfs,
+    /// The same of prctl(2): the option.
+    Prctl,
     /// What it is depends on the command of keyctl(2), the first argument.
     Keyctl,
     /// A signal mask for the time of the call, its length in the argument with this index.
@@ -224,7 +226,7 @@ impl Arg {
             Arg::Mem(dir, _) | Arg::Iovec(dir, _) | Arg::Msghdr(dir) => !matches!(dir, Dir::In),
             _ => matches!(
                 self,
-                Arg::Mmsghdr(..) | Arg::Ioctl | Arg::Fcntl | Arg::Semctl | Arg::Keyctl
+                Arg::Mmsghdr(..) | Arg::Ioctl | Arg::Fcntl | Arg::Semctl | Arg::Prctl | Arg::Keyctl
             ),
         }
     }

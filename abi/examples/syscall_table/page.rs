@@ -101,7 +101,9 @@ fn argument(arg: Arg) -> String {
         Arg::Iovec(way, count) => format!("{} iovec(#{})", direction(way), count + 1),
         Arg::Msghdr(way) => format!("{} msghdr", direction(way)),
         Arg::Mmsghdr(way, count) => format!("{} mmsghdr(#{})", direction(way), count + 1),
-        Arg::Ioctl | Arg::Fcntl | Arg::Semctl | Arg::Sysfs | Arg::Keyctl => "request".into(),
+        Arg::Ioctl | Arg::Fcntl | Arg::Semctl | Arg::Sysfs | Arg::Prctl | Arg::Keyctl => {
+            "request".into()
+        }
         Arg::Sigset(len) => format!("sigset(#{})", len + 1),
         Arg::SigsetPair => "sigset and length".into(),
     }

@@ -171,6 +171,7 @@ impl Call {
             Arg::Fcntl => request::fcntl(args[i - 1]),
             Arg::Semctl => request::semctl(args[i - 1]),
             Arg::Sysfs => request::sysfs(args[i - 1]),
+            Arg::Prctl => request::prctl(args[i - 1]),
             Arg::Keyctl => request::keyctl(i, args),
             Arg::Sigset(_) => Operand::Mask,
             Arg::SigsetPair => Operand::MaskPair,

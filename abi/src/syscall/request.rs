@@ -76,6 +76,19 @@ pub const fn sysfs(option: u64) -> Operand {
     }
 }
 
+/// The second argument of prctl(2), whose first is `option`, an int (uapi/linux/prctl.h): of those that are served.
+#[inline(never)]
+#[must_use]
+pub const fn prctl(option: u64) -> Operand {
+    const NAME: u64 = 16; // TASK_COMM_LEN
+    match option as u32 {
+        2 | 37 => flat(Out, 4), // PR_GET_PDEATHSIG, PR_GET_CHILD_SUBREAPER
+        15 => Operand::String,  // PR_SET_NAME
+        16 => flat(Out, NAME),  // PR_GET_NAME
+        _ => Operand::Number,
+    }
+}
+
 /// Argument `i` of keyctl(2), whose first is the command, an int (uapi/linux/keyctl.h). Commands with structures (KEYCTL_INSTANTIATE_IOV,
 /// DH_COMPUTE, those of public keys, WATCH_KEY) do not exist, nor does KEYCTL_SESSION_TO_PARENT, whose parent is yod.
 #[inline(never)]

@@ -15,8 +15,8 @@ mod n200;
 mod n300;
 
 use super::Arg::{
-    DirFd, Fcntl, Fd, Hex, Int, Ioctl, Iovec, Keyctl, Mem, Millis, Mmsghdr, Msghdr, Path, Semctl,
-    Sigset, SigsetPair, Str, Sysfs,
+    DirFd, Fcntl, Fd, Hex, Int, Ioctl, Iovec, Keyctl, Mem, Millis, Mmsghdr, Msghdr, Path, Prctl,
+    Semctl, Sigset, SigsetPair, Str, Sysfs,
 };
 use super::Dir::{In, InOut, Out};
 use super::Len::{Arg as Len, AtPtr, Bits, Bytes, Most, Plus, Times};

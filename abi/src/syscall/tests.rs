@@ -90,7 +90,7 @@ fn requests_follow_the_argument_that_explains_them() {
     for call in ALL {
         for (i, arg) in call.args.iter().enumerate() {
             let explains = match arg {
-                Arg::Ioctl | Arg::Fcntl | Arg::Semctl | Arg::Sysfs => i.checked_sub(1),
+                Arg::Ioctl | Arg::Fcntl | Arg::Semctl | Arg::Sysfs | Arg::Prctl => i.checked_sub(1),
                 Arg::Keyctl => (i > 0).then_some(0),
                 _ => continue,
             };

@@ -67,7 +67,7 @@ pub(super) const ROWS: &[Call] = &[
     refuse(154, "modify_ldt", Errno::ENOSYS, "16-bit and 32-bit segments are not supported"),
     refuse(155, "pivot_root", Errno::EPERM, FIXED_ROOT),
     gone(156, "_sysctl"),
-    local(157, "prctl", &[Int, Hex, Hex, Hex, Hex]).relayed(),
+    local(157, "prctl", &[Int, Prctl, Hex, Hex, Hex]).relayed(),
     local(158, "arch_prctl", &[Hex, Hex]),
     refuse(159, "adjtimex", Errno::EPERM, HOST_CLOCKS),
     local(160, "setrlimit", &[Int, Mem(In, Bytes(RLIMIT))]).relayed(),

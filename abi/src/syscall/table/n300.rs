@@ -21,7 +21,7 @@ pub(super) const ROWS: &[Call] = &[
     ship(312, "kcmp", &[Int, Int, Int, Hex, Hex]),
     refuse(313, "finit_module", Errno::EPERM, HOST_ADMIN),
     refuse(314, "sched_setattr", Errno::ENOSYS, NO_SCHED_CLASSES),
-    ship(315, "sched_getattr", &[Int, Mem(Out, Len(2)), Int, Hex]),
+    ship(315, "sched_getattr", &[Int, Mem(Out, Plus(2, 0)), Int, Hex]),
     ship(316, "renameat2", &[DirFd, Path, DirFd, Path, Hex]),
     refuse(317, "seccomp", Errno::ENOSYS, "a filter would filter the proxy, not the program"),
     local(318, "getrandom", &[Mem(Out, Len(1)), Int, Hex]),

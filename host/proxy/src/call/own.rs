@@ -169,7 +169,7 @@ pub const fn limits(args: &[u64; 6]) -> Result<(), Errno> {
 /// EINVAL for what the QK does not relay.
 pub fn process_control(args: &mut [u64; 6]) -> Result<(), Errno> {
     match args[0] {
-        SET_NAME | GET_NAME | GET_CHILD_SUBREAPER => args[1] = clamp(args[1]),
+        SET_NAME | GET_NAME | GET_CHILD_SUBREAPER => {}
         SET_TIMERSLACK | GET_TIMERSLACK | SET_CHILD_SUBREAPER | CAPBSET_READ | GET_SECUREBITS => {}
         SET_NO_NEW_PRIVS if args[1] == 1 => NO_NEW_PRIVS.store(true, Ordering::Relaxed),
         SET_NO_NEW_PRIVS => {}

@@ -233,6 +233,7 @@ fn general(arg: Arg) -> K {
         | Arg::Fcntl
         | Arg::Semctl
         | Arg::Sysfs
+        | Arg::Prctl
         | Arg::Keyctl => Pointer,
     }
 }

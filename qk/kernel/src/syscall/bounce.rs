@@ -119,9 +119,11 @@ impl Bounce {
     pub fn end(self, thread: &'static Thread, ret: i64) -> Result<(), Errno> {
         let mut counted = u64::try_from(ret).unwrap_or(0);
         let mut complete = true;
-        for piece in self.pieces.iter().filter(|_| ret >= 0) {
+        for piece in &self.pieces {
             preempt::point(PIECE_WORK);
             let bytes = match piece.back {
+                Back::Always => piece.len_bytes,
+                _ if ret < 0 => 0,
                 Back::None => 0,
                 Back::All => piece.len_bytes,
                 Back::Counted => piece.len_bytes.min(counted),

@@ -2,7 +2,7 @@
 
 use super::others::{not_permitted_on, ship_on, thread_of};
 use super::{Call, SysResult};
-use crate::user::{put_bytes, put_u32, put_words};
+use crate::user::{put_u32, put_words};
 use crate::{exit, rseq as sequences};
 use abi::Errno;
 use abi::ident::{ADDR_NO_RANDOMIZE, NSIG, STICKY_TIMEOUTS, UNAME26};
@@ -83,8 +83,6 @@ pub fn prctl(call: &mut Call<'_>) -> SysResult {
     const GET_CHILD_SUBREAPER: u64 = 37;
     const SET_NO_NEW_PRIVS: u64 = 38;
     const GET_NO_NEW_PRIVS: u64 = 39;
-    /// TASK_COMM_LEN (include/linux/sched.h)
-    const NAME_BYTES: usize = 16;
     let [option, arg, ..] = call.args();
     match option {
         SET_PDEATHSIG if arg <= NSIG.into() => {
@@ -95,19 +93,10 @@ pub fn prctl(call: &mut Call<'_>) -> SysResult {
             let signo = call.rank.attributes().parent_death_signal();
             put_u32(arg, signo as u32).map(|()| 0)
         }
-        SET_NAME | SET_TIMERSLACK | GET_TIMERSLACK | SET_CHILD_SUBREAPER => ship_on(call),
-        CAPBSET_READ | GET_SECUREBITS => ship_on(call),
+        SET_NAME | GET_NAME | SET_TIMERSLACK | GET_TIMERSLACK => ship_on(call),
+        SET_CHILD_SUBREAPER | GET_CHILD_SUBREAPER | CAPBSET_READ | GET_SECUREBITS => ship_on(call),
         // Capabilities stay as they are (capset).
         CAPBSET_DROP | SET_SECUREBITS => Err(Errno::EPERM),
-        GET_CHILD_SUBREAPER => {
-            put_u32(arg, 0)?; // as for GET_NAME
-            ship_on(call)
-        }
-        GET_NAME => {
-            // Linux does not write it through the page tables, which have to show it.
-            put_bytes(arg, &[0; NAME_BYTES])?;
-            ship_on(call)
-        }
         GET_DUMPABLE => Ok(call.rank.attributes().is_dumpable().into()),
         SET_DUMPABLE if arg <= 1 => {
             call.rank.attributes().set_dumpable(arg == 1);

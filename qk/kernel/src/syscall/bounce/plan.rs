@@ -34,6 +34,8 @@ pub enum Back {
     None,
     /// All, when the call succeeds.
     All,
+    /// All, whatever becomes of the call: what it was to read and change.
+    Always,
     /// What the call returns as its count of bytes, after the pieces before.
     Counted,
     /// All, when the call returns that it got as far as beyond the message with this index.
@@ -335,7 +337,8 @@ const fn back(dir: Dir, counted: bool) -> Back {
     match dir {
         Dir::In => Back::None,
         Dir::Out if counted => Back::Counted,
-        Dir::Out | Dir::InOut => Back::All,
+        Dir::Out => Back::All,
+        Dir::InOut => Back::Always,
     }
 }
 
