@@ -99,7 +99,11 @@ impl Confined {
         );
         let left = fs::read_to_string(self.scratch.path().join("left"));
         let left = left.with_context(|| format!("it was not even confined; stderr:\n{stderr}"))?;
-        ensure!(left.is_empty(), "left behind:\n{left}");
+        let (status, said) = (outcome.status, outcome.stdout.text());
+        ensure!(
+            left.is_empty(),
+            "left behind, status {status:?}:\n{left}{said}{stderr}"
+        );
         Ok(())
     }
 }

@@ -94,12 +94,15 @@ pub const fn prctl(option: u64) -> Operand {
 #[inline(never)]
 #[must_use]
 pub fn keyctl(i: usize, args: &[u64; 6]) -> Operand {
-    let counted = |dir, by: u8| Operand::Flat(dir, Size::Counted(args[usize::from(by)], by));
+    let counted = |by: u8| Operand::Flat(In, Size::Counted(args[usize::from(by)], by));
+    const LONGEST: u64 = 1 << 20; // big_key_preparse (security/keys/big_key.c)
+    // What these return is how long it all is, also where it does not fit and nothing is written.
+    let whole = |by: usize| flat(Out, args[by].min(LONGEST));
     match (args[0] as u32, i) {
         (1, 1) | (10 | 29, 2..=3) => Operand::String, // JOIN_SESSION_KEYRING; SEARCH, RESTRICT_KEYRING
-        (2 | 12, 2) => counted(In, 3),                // UPDATE, INSTANTIATE
-        (6 | 11 | 17, 2) => counted(Out, 3),          // DESCRIBE, READ, GET_SECURITY
-        (31, 1) => counted(Out, 2),                   // CAPABILITIES
+        (2 | 12, 2) => counted(3),                    // UPDATE, INSTANTIATE
+        (6 | 11 | 17, 2) => whole(3),                 // DESCRIBE, READ, GET_SECURITY
+        (31, 1) => whole(2),                          // CAPABILITIES
         // GET_KEYRING_ID to ASSUME_AUTHORITY, REJECT, INVALIDATE, GET_PERSISTENT, MOVE
         (0..=17 | 19 | 21..=22 | 29..=31, _) => Operand::Number,
         _ => Operand::Unknown,
@@ -246,12 +249,18 @@ mod tests {
     #[test]
     fn keys_are_read_where_the_command_leads() {
         let of = |command, i| keyctl(i, &[command, 1, 2, 30, 4, 5]);
-        let long = |dir, len, by| Operand::Flat(dir, Size::Counted(len, by));
         assert_eq!(of(1, 1), Operand::String); // KEYCTL_JOIN_SESSION_KEYRING
         // KEYCTL_UPDATE, INSTANTIATE; DESCRIBE, READ, GET_SECURITY.
-        for (command, dir) in [(2, In), (12, In), (6, Out), (11, Out), (17, Out)] {
+        let (read, written) = (Operand::Flat(In, Size::Counted(30, 3)), flat(Out, 30));
+        for (command, memory) in [
+            (2, read),
+            (12, read),
+            (6, written),
+            (11, written),
+            (17, written),
+        ] {
             let operands = [1, 2, 3].map(|i| of(command, i));
-            let wanted = [Operand::Number, long(dir, 30, 3), Operand::Number];
+            let wanted = [Operand::Number, memory, Operand::Number];
             assert_eq!(operands, wanted, "keyctl {command}");
         }
         // KEYCTL_SEARCH, RESTRICT_KEYRING.
@@ -260,7 +269,7 @@ mod tests {
             let [number, name] = [Operand::Number, Operand::String];
             assert_eq!(operands, [number, name, name, number], "keyctl {command}");
         }
-        assert_eq!(of(31, 1), long(Out, 2, 2)); // KEYCTL_CAPABILITIES
+        assert_eq!(of(31, 1), flat(Out, 2)); // KEYCTL_CAPABILITIES
         for structures in [18, 20, 23, 24, 28, 32, NO_SUCH_REQUEST] {
             assert_eq!(of(structures, 1), Operand::Unknown);
         }

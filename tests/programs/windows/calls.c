@@ -214,6 +214,8 @@ static void by_number(void)
     long key = syscall(SYS_add_key, there, there + 100, there + 200, 5, PROCESS_RING);
     check(key > 0, "add_key");
     check(syscall(SYS_keyctl, READ, key, there + 300, 64) == 5 && memcmp(there + 300, "value", 5) == 0, "keyctl reads to there");
+    memcpy(there + 300, "kept", 5);
+    check(syscall(SYS_keyctl, READ, key, there + 300, 4) == 5 && memcmp(there + 300, "kept", 5) == 0, "nothing where it does not fit");
     check_fails(syscall(SYS_keyctl, READ, key, not_writable, 64), EFAULT, "and not to read-only memory");
     check_fails(syscall(SYS_add_key, before_edge, there + 100, there + 200, 5, PROCESS_RING), EFAULT, "a kind without an end");
 
