@@ -81,7 +81,7 @@ fn act<const DEBUG: bool>(
         if let Some(said) = thread.pending().take_lost()
             && let Some(at) = shared::lost(thread, LostPage::of(said.get()))
         {
-            signal::force(thread, SigInfo::fault(Signal::BUS, si::BUS_ADRERR, at));
+            signal::force_late(thread, SigInfo::fault(Signal::BUS, si::BUS_ADRERR, at));
         }
         if thread.pending().take_signal() {
             deliver::<DEBUG>(thread, frame, interrupted);

@@ -260,8 +260,22 @@ pub fn send_thread(thread: &'static Thread, info: SigInfo) -> Result<(), Errno> 
 
 /// The thread did something that it cannot go on from.
 pub fn force(thread: &Thread, info: SigInfo) {
+    force_by(Process::force, thread, info);
+}
+
+/// The same, some instructions late.
+pub fn force_late(thread: &Thread, info: SigInfo) {
+    force_by(Process::force_late, thread, info);
+}
+
+#[inline(always)]
+fn force_by(
+    force: impl FnOnce(&mut Process, &mut signals::Thread, SigInfo),
+    thread: &Thread,
+    info: SigInfo,
+) {
     let mut signals = thread.rank().signals();
     let mut own = thread.signals();
-    signals.process.force(&mut own.thread, info);
+    force(&mut signals.process, &mut own.thread, info);
     thread.pending().note_own_signal();
 }

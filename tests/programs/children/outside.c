@@ -211,6 +211,51 @@ static void as_cut(char *m)
 // So much mapped privately, and not to be written to, is text.
 enum { TEXT_BYTES = 32 * PAGE_BYTES };
 
+// Once what a node had heard late of one page ended a rank that was in its handler for another: its threads are on one core, and yield.
+static atomic_int is_over;
+static void yield_long(int signo)
+{
+    (void)signo;
+    for (int64_t end = clock_ns(CLOCK_MONOTONIC) + MS; clock_ns(CLOCK_MONOTONIC) < end;)
+        sched_yield();
+}
+static void *touch_all(void *m)
+{
+    while (!is_over)
+        for (size_t page = 0; page < TEXT_BYTES; page += PAGE_BYTES)
+            (void)*(volatile char *)((char *)m + page);
+    return NULL;
+}
+static void emptied(void)
+{
+    enum { THREADS = 4 };
+    struct sigaction action = {.sa_handler = yield_long}, old;
+    pthread_t threads[THREADS];
+    int fd = open("f", O_CREAT | O_RDWR | O_TRUNC, 0600);
+    need(fd >= 0 && ftruncate(fd, TEXT_BYTES) == 0, "f");
+    char *m = mmap(NULL, TEXT_BYTES, RW, MAP_SHARED, fd, 0);
+    need(m != MAP_FAILED && sigaction(SIGBUS, &action, &old) == 0, "mmap");
+    is_over = 0;
+    for (int i = 0; i < THREADS; i++)
+        threads[i] = start(touch_all, m);
+    ends_well(other("emptied"), "another program empties a file again and again that threads read");
+    is_over = 1;
+    for (int i = 0; i < THREADS; i++)
+        joined(threads[i]);
+    sigaction(SIGBUS, &old, NULL);
+    munmap(m, TEXT_BYTES);
+    close(fd);
+}
+static void as_emptied(char *m)
+{
+    enum { TIMES = 200, EMPTY_US = 200, FULL_US = 1000 };
+    (void)m;
+    for (int i = 0; i < TIMES; i++) {
+        need(truncate("f", 0) == 0 && usleep(EMPTY_US) == 0, "truncate");
+        need(truncate("f", TEXT_BYTES) == 0 && usleep(FULL_US) == 0, "truncate");
+    }
+}
+
 static void text(void)
 {
     int fd = open("f", O_CREAT | O_RDWR | O_TRUNC, 0600);
@@ -280,7 +325,7 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(char *m);
-    } others[] = {{"programs", as_programs}, {"woken", as_woken}, {"wakes", as_wakes}, {"longer", as_longer}, {"cut", as_cut}, {"text", as_text}, {"cut_text", as_cut_text}};
+    } others[] = {{"programs", as_programs}, {"woken", as_woken}, {"wakes", as_wakes}, {"longer", as_longer}, {"cut", as_cut}, {"emptied", as_emptied}, {"text", as_text}, {"cut_text", as_cut_text}};
     need(readlink("/proc/self/exe", self, sizeof self - 1) > 0, "the program's path");
     for (size_t i = 0; argc == 3 && strcmp(argv[1], "as") == 0 && i < sizeof others / sizeof *others; i++)
         if (strcmp(argv[2], others[i].name) == 0) {
@@ -290,7 +335,7 @@ int main(int argc, char **argv)
             return 0;
         }
     static const struct test_case cases[] = {
-        CASE(again), CASE(written), CASE(programs), CASE(woken), CASE(wakes), CASE(longer), CASE(cut), CASE(text), CASE(segment),
+        CASE(again), CASE(written), CASE(programs), CASE(woken), CASE(wakes), CASE(longer), CASE(cut), CASE(emptied), CASE(text), CASE(segment),
     };
     return RUN_CASES(cases);
 }

@@ -76,6 +76,17 @@ impl Process {
         let _ = thread.pending.push(info, usize::MAX, &self.kept);
     }
 
+    /// The same of a fault that is told some instructions late. Where the signal is blocked and has a handler, the thread may be in that,
+    /// for an earlier one: then it waits.
+    pub fn force_late(&mut self, thread: &mut Thread, info: SigInfo) {
+        let handler = self.action(info.signal).handler;
+        let is_handled = handler != SIG_DFL && handler != SIG_IGN;
+        match is_handled && thread.blocks(info.signal) {
+            true => drop(thread.pending.push(info, usize::MAX, &self.kept)),
+            false => self.force(thread, info),
+        }
+    }
+
     /// The frame of the handler for `failed` could not be pushed: the thread gets SIGSEGV instead, and when that was the
     /// signal itself, its default action, for a second try would fail like the first (Linux: force_sigsegv).
     pub fn force_segv(&mut self, thread: &mut Thread, failed: Signal) {
