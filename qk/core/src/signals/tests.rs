@@ -1,5 +1,6 @@
 //! signal(7) and sigaction(2), sentence by sentence.
 
+mod faults;
 mod queue;
 mod threads;
 mod timers;
@@ -151,76 +152,6 @@ fn a_frame_that_cannot_be_pushed_ends_in_sigsegv() {
         p.next(&mut t),
         Some(Delivery::Terminate { core: true, .. })
     ));
-}
-
-#[test]
-fn a_fault_that_is_blocked_or_ignored_is_fatal() {
-    for block in [false, true] {
-        let (mut p, mut t) = pair();
-        let action = if block {
-            handler(0, SigSet::EMPTY)
-        } else {
-            Action {
-                handler: SIG_IGN,
-                ..Action::DEFAULT
-            }
-        };
-        p.set_action(Signal::SEGV, action).unwrap();
-        if block {
-            t.set_blocked(SigSet::of(Signal::SEGV));
-        }
-        let fault = SigInfo::fault(Signal::SEGV, 1, Va(0));
-        p.force(&mut t, fault);
-        assert_eq!(
-            p.next(&mut t),
-            Some(Delivery::Terminate {
-                info: fault,
-                core: true
-            })
-        );
-    }
-}
-
-/// A thread that was in the handler for a fault ended by another one that was told late.
-#[test]
-fn a_fault_that_is_told_late_waits_for_the_handler_of_another() {
-    let fault = |page: u64| SigInfo::fault(Signal::BUS, 2, Va(page));
-    for handled in [false, true] {
-        let (mut p, mut t) = pair();
-        t.set_blocked(SigSet::of(Signal::BUS));
-        if handled {
-            p.set_action(Signal::BUS, handler(0, SigSet::EMPTY))
-                .unwrap();
-        }
-        p.force_late(&mut t, fault(4096));
-        match p.next(&mut t) {
-            None if handled => {}
-            Some(Delivery::Terminate { .. }) if !handled => continue,
-            other => panic!("{other:?}"),
-        }
-        t.set_blocked(SigSet::EMPTY);
-        assert!(
-            matches!(p.next(&mut t), Some(Delivery::Handler { info, .. }) if info == fault(4096))
-        );
-        // One that is let in is taken at once.
-        p.force_late(&mut t, fault(8192));
-        assert!(p.next(&mut t).is_none(), "its handler blocks it");
-    }
-}
-
-#[test]
-fn faults_are_delivered_before_lower_numbers() {
-    let (mut p, mut t) = pair();
-    raise(&mut p, &mut t, Signal::INT);
-    p.set_action(Signal::FPE, handler(0, SigSet::EMPTY))
-        .unwrap();
-    p.force(&mut t, SigInfo::fault(Signal::FPE, 1, Va(0)));
-    assert!(
-        matches!(p.next(&mut t), Some(Delivery::Handler { info, .. }) if info.signal == Signal::FPE)
-    );
-    assert!(
-        matches!(p.next(&mut t), Some(Delivery::Terminate { info, .. }) if info.signal == Signal::INT)
-    );
 }
 
 #[test]
