@@ -1,7 +1,9 @@
 /*
  * The table of tunables: up to which size data travels in the slots, and from
  * which on reductions are divided, by the number of ranks.  `make tune` measures
- * one for a machine; this one was measured on two cores of an AMD EPYC.
+ * one for a machine.  This one was measured with 2 ranks on two cores of an AMD
+ * EPYC, and with 4, 8 and 16 on as many of an Intel Xeon's (bench/MEASURED.md,
+ * "Sixteen cores"); other numbers of ranks were not measured.
  *
  * A file has a row per line, `#` begins a comment:
  *
@@ -25,9 +27,11 @@ struct row {
 
 static struct row rows[MAX_ROWS] = {
     { 2, { 512, 2048, 8192, 65536 } },
-    { 3, { 512, 2048, 32768, INT32_MAX } },
+    { 3, { 512, 2048, 16384, INT32_MAX } }, /* 4 ranks' */
+    { 8, { 512, 2048, 8192, INT32_MAX } },
+    { 16, { 512, 2048, 4096, INT32_MAX } },
 };
-static size_t row_count = 2;
+static size_t row_count = 4;
 
 struct tunables smartmap_given = { -1, -1, -1, -1 };
 
