@@ -80,11 +80,11 @@ pub const fn sysfs(option: u64) -> Operand {
 #[inline(never)]
 #[must_use]
 pub const fn prctl(option: u64) -> Operand {
-    const NAME: u64 = 16; // TASK_COMM_LEN
+    const NAME: u64 = 16; // TASK_COMM_LEN, of which Linux reads all but one, or less
     match option as u32 {
-        2 | 37 => flat(Out, 4), // PR_GET_PDEATHSIG, PR_GET_CHILD_SUBREAPER
-        15 => Operand::String,  // PR_SET_NAME
-        16 => flat(Out, NAME),  // PR_GET_NAME
+        2 | 37 => flat(Out, 4),   // PR_GET_PDEATHSIG, PR_GET_CHILD_SUBREAPER
+        15 => flat(In, NAME - 1), // PR_SET_NAME
+        16 => flat(Out, NAME),    // PR_GET_NAME
         _ => Operand::Number,
     }
 }
