@@ -109,11 +109,6 @@ static void prctls(void)
     snprintf(task, sizeof task, "%d (%s) ", getpid(), name);
     check(strncmp(proc_line("/proc/self/stat", ""), task, strlen(task)) == 0, "and in its line of figures");
     check_fails(prctl(PR_SET_NAME, 8), EFAULT, "a bad pointer");
-    char *edge = mmap(NULL, 2 * PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    need(edge != MAP_FAILED && munmap(edge + PAGE_BYTES, PAGE_BYTES) == 0, "mmap");
-    memset(edge, 'e', PAGE_BYTES);
-    check(prctl(PR_SET_NAME, edge + PAGE_BYTES - 15) == 0 && prctl(PR_GET_NAME, name) == 0 && strcmp(name, "eeeeeeeeeeeeeee") == 0, "one without an end");
-    munmap(edge, PAGE_BYTES);
     check(prctl(PR_GET_DUMPABLE) == 1, "dumpable at first");
     check(prctl(PR_SET_DUMPABLE, 0) == 0 && prctl(PR_GET_DUMPABLE) == 0, "not dumpable, and told back");
     check(prctl(PR_SET_DUMPABLE, 1) == 0 && prctl(PR_GET_DUMPABLE) == 1, "dumpable again");
