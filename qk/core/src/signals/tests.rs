@@ -39,6 +39,11 @@ fn rt(n: u64) -> Signal {
     Signal::new(n).unwrap()
 }
 
+/// A signal ends the process with a core dump.
+fn dump_for(info: SigInfo) -> Option<Delivery> {
+    Some(Delivery::Terminate { info, core: true })
+}
+
 #[test]
 fn default_actions_are_those_of_signal_7() {
     let by = |action| {
@@ -122,13 +127,7 @@ fn nodefer_and_resethand() {
         (fault, 0x1000, SigSet::EMPTY)
     );
     p.force(&mut t, fault);
-    assert_eq!(
-        p.next(&mut t),
-        Some(Delivery::Terminate {
-            info: fault,
-            core: true
-        })
-    );
+    assert_eq!(p.next(&mut t), dump_for(fault));
 }
 
 /// A SIGSEGV handler that may interrupt itself has nowhere to put its frame: tried again, it would fail for ever.
