@@ -16,6 +16,7 @@ pub mod boot;
 pub mod child;
 pub mod children;
 pub mod clock;
+pub mod cokernel;
 pub mod info;
 pub mod layout;
 pub mod lost;
