@@ -108,7 +108,10 @@ void margay_memory_free(struct margay_node *node)
 
 	/* As free_contig_range, which warns of a page that a user still pins. */
 	for (at = 0; at < node->bytes; at += PAGE_SIZE) {
-		__free_page(pfn_to_page((node->start + at) >> PAGE_SHIFT));
+		struct page *page = pfn_to_page((node->start + at) >> PAGE_SHIFT);
+
+		page->mapping = NULL;
+		__free_page(page);
 		if (!(at % SZ_2M))
 			cond_resched();
 	}
@@ -153,6 +156,9 @@ static vm_fault_t memory_fault(struct vm_fault *vmf)
 	if (!is_shown(part, at, at + PAGE_SIZE))
 		return VM_FAULT_SIGBUS;
 	vmf->page = pfn_to_page((part->node->start + at) >> PAGE_SHIFT);
+	/* By these a futex that processes share has its key; all files here have one mapping, of the inode of anonymous files. */
+	vmf->page->index = page_to_pfn(vmf->page);
+	vmf->page->mapping = vmf->vma->vm_file->f_mapping;
 	get_page(vmf->page);
 	return 0;
 }
