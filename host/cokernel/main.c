@@ -90,14 +90,12 @@ static int reserve(struct margay_node *node, const struct margay_reserve *want)
 	err = margay_cpus_claim(node, want);
 	if (err)
 		return err;
-	/* From an attempt whose bells could not be had there is memory already. */
-	err = node->record ? -ENOMEM : margay_memory_take(node, want);
-	if (!err)
-		err = margay_bells_init(node);
-	if (err) {
-		margay_cpus_unclaim(node);
-		return err;
-	}
+	err = margay_memory_take(node, want);
+	if (err)
+		goto unclaim;
+	err = margay_bells_init(node);
+	if (err)
+		goto free;
 	record = node->record;
 	record->magic = MARGAY_MAGIC;
 	record->version = MARGAY_RECORD_VERSION;
@@ -112,6 +110,11 @@ static int reserve(struct margay_node *node, const struct margay_reserve *want)
 	}
 	node->state = MARGAY_RESERVED;
 	return 0;
+free:
+	margay_memory_free(node);
+unclaim:
+	margay_cpus_unclaim(node);
+	return err;
 }
 
 static int start(struct margay_node *node)
@@ -158,18 +161,23 @@ static long margay_ioctl(struct file *file, unsigned int request, unsigned long 
 		return -EFAULT;
 	if (mutex_lock_killable(&node->lock))
 		return -EINTR;
-	if (request == MARGAY_RESERVE)
+	switch (request) {
+	case MARGAY_RESERVE:
 		err = reserve_from(node, (void __user *)arg);
-	else if (request == MARGAY_START)
+		break;
+	case MARGAY_MEMORY:
+		err = node->record ? margay_memory_file(node, arg) : -EINVAL;
+		break;
+	case MARGAY_BELL:
+		err = node->cpu_count ? margay_bell(node, &bell) : -EINVAL;
+		break;
+	case MARGAY_START:
 		err = start(node);
-	else if (node->state == MARGAY_NEW || !node->record)
-		err = request == MARGAY_ENDED ? 0 : -EINVAL;
-	else if (request == MARGAY_MEMORY)
-		err = margay_memory_file(node, arg);
-	else if (request == MARGAY_BELL && node->state != MARGAY_OVER)
-		err = margay_bell(node, &bell);
-	else if (request == MARGAY_ENDED)
-		err = min_t(u64, smp_load_acquire(&node->record->ended), INT_MAX);
+		break;
+	case MARGAY_ENDED:
+		err = node->record ? min_t(u64, smp_load_acquire(&node->record->ended), INT_MAX) : 0;
+		break;
+	}
 	mutex_unlock(&node->lock);
 	return err;
 }

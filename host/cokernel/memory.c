@@ -115,6 +115,7 @@ void margay_memory_free(struct margay_node *node)
 		if (!(at % SZ_2M))
 			cond_resched();
 	}
+	node->record = NULL;
 }
 
 /* The end of the range that `at` lies in and processes may map, from the start of memory; `at` itself where they may not. */
