@@ -207,6 +207,8 @@ pub(crate) fn ipi(to: u32, vector: Vector) {
 
 /// Rings bell `bell` of the Linux beside a co-kernel. False: this is none, or there is no such bell. Until this CPU's APIC is set up
 /// Linux finds it when it looks by itself.
+#[cold] // On every other node.
+#[inline(never)]
 pub(crate) fn ring_linux(bell: u16) -> bool {
     let signalled = cokernel::signal(bell);
     if let Some((cpu, vector)) = signalled.filter(|_| mode() != OFF) {

@@ -51,7 +51,6 @@ pub(crate) fn send(cpu: usize, address: u64) {
 
 /// Marks bell `bell` of the host as signalled; returns the APIC id and the vector that rings it. `None`: this is no co-kernel, or there
 /// is no such bell.
-#[cold]
 pub(crate) fn signal(bell: u16) -> Option<(u32, Vector)> {
     let record = record()?;
     let word = record.bells.get(usize::from(bell / 64))?;
