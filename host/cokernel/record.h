@@ -25,8 +25,8 @@ struct margay_record {
 	u64 magic, version;
 	struct margay_range memory, comm, pct;
 	u64 tsc_hz, bell_apic_id, bell_vector, cpu_count;
-	/* The kernel's; the module takes what is rung. */
-	u64 rung[MARGAY_BELL_WORDS];
+	/* The kernel's; the module takes the bells. */
+	u64 bells[MARGAY_BELL_WORDS];
 	u64 ended, shown_count;
 	struct margay_range shown[MARGAY_MAX_RANGES];
 	u64 log_end;
@@ -38,7 +38,7 @@ struct margay_record {
 	u8 log[MARGAY_LOG_BYTES];
 };
 
-static_assert(offsetof(struct margay_record, rung) == 96);
+static_assert(offsetof(struct margay_record, bells) == 96);
 static_assert(offsetof(struct margay_record, ended) == 136);
 static_assert(offsetof(struct margay_record, shown) == 152);
 static_assert(offsetof(struct margay_record, log_end) == 1176);

@@ -26,7 +26,7 @@ const SLEEPERS: &[(&str, usize)] = &[
     ("host/yod/tests/endings.rs", 1), // a job stays stopped
     ("host/yod/tests/node/main.rs", 1), // to be ended
     ("host/yod/tests/output.rs", 1), // yod's processor time while it waits
-    ("qk/hal/tests/machine/main.rs", 2), // polls; between interrupts
+    ("qk/hal/tests/machine/injected.rs", 2), // polls; between interrupts
     ("tests/attack/packets.rs", 1), // polls
     ("tests/bad_input/host.rs", 1), // to be ended
     ("tests/children/killed.rs", 1), // the moment of the blow

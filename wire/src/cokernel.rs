@@ -70,9 +70,9 @@ pub struct Record {
     /// CPUs of the node.
     pub cpu_count: Word,
     // Written by the kernel.
-    /// Bells that were rung, a bit each; the module takes them. Changed by read-modify-write from both sides, which are
+    /// Bells to Linux that were signalled, a bit each; the module takes them. Changed by read-modify-write from both sides, which are
     /// CPUs of one machine.
-    pub rung: [Word; BELL_WORDS],
+    pub bells: [Word; BELL_WORDS],
     /// 0: the node runs; else it has ended, with this exit code and one.
     pub ended: Word,
     /// Ranges of [`Self::shown`]; counted when they are all there.
@@ -109,7 +109,7 @@ mod tests {
             (offset_of!(Record, pct), 48),
             (offset_of!(Record, tsc_hz), 64),
             (offset_of!(Record, cpu_count), 88),
-            (offset_of!(Record, rung), 96),
+            (offset_of!(Record, bells), 96),
             (offset_of!(Record, ended), 136),
             (offset_of!(Record, shown), 152),
             (offset_of!(Record, log_end), 1176),

@@ -3,11 +3,12 @@
 //! xAPIC through its memory window, which the direct map shows uncached; x2APIC (registers as MSRs) and the TSC-deadline timer where
 //! CPUID has them. QEMU's TCG has neither, KVM and current machines have both.
 
-use crate::addr::Phys;
+use crate::addr::{Phys, PhysRange};
 use crate::boot::kept;
 use crate::cpu::features::cpuid;
-use crate::time;
 use crate::vectors::{VEC_SPURIOUS, VEC_TIMER, Vector};
+use crate::{cokernel, time};
+use abi::map::PAGE;
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use x86_64::instructions::port::Port;
 use x86_64::registers::model_specific::Msr;
@@ -109,7 +110,8 @@ pub(crate) fn init_cpu() {
         if kept::acpi().legacy.pics {
             mask_pics();
         }
-        let x2 = base & APIC_BASE_X2 != 0 || has_x2apic();
+        // Linux, which gets this CPU back, has its own way with all of them.
+        let x2 = base & APIC_BASE_X2 != 0 || has_x2apic() && !cokernel::is_here();
         WINDOW.store(base & APIC_BASE_ADDRESS, Ordering::Relaxed);
         MODE.store(if x2 { X2APIC } else { XAPIC }, Ordering::Relaxed);
     }
@@ -143,6 +145,14 @@ pub(crate) fn init_cpu() {
     write(Register::LvtTimer, deadline | u32::from(VEC_TIMER));
     // The mode of the timer must be in place before the first deadline (§11.5.4.1).
     core::sync::atomic::fence(Ordering::SeqCst);
+}
+
+/// The window of the registers of an xAPIC.
+pub(crate) fn window_page() -> Option<PhysRange> {
+    // SAFETY: 1. Every 64-bit CPU has this MSR.
+    let base = unsafe { MSR_APIC_BASE.read() };
+    let at = Phys(base & APIC_BASE_ADDRESS);
+    (base & APIC_BASE_X2 == 0).then_some(PhysRange::new(at, PAGE))
 }
 
 /// Masks the two 8259s, which firmware may have left open.
@@ -193,6 +203,18 @@ fn command(to: u32, command: u32) {
 /// Interrupts the CPU with APIC id `to`.
 pub(crate) fn ipi(to: u32, vector: Vector) {
     command(to, ICR_ASSERT | u32::from(vector));
+}
+
+/// Rings bell `bell` of the Linux beside a co-kernel. False: this is none, or there is no such bell. Until this CPU's APIC is set up
+/// Linux finds it when it looks by itself.
+#[cold] // On every other node.
+#[inline(never)]
+pub(crate) fn ring_linux(bell: u16) -> bool {
+    let signalled = cokernel::signal(bell);
+    if let Some((cpu, vector)) = signalled.filter(|_| mode() != OFF) {
+        ipi(cpu, vector);
+    }
+    signalled.is_some()
 }
 
 /// Resets a CPU into its wait-for-SIPI state.

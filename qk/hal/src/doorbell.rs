@@ -2,12 +2,12 @@
 //!
 //! Two peers: the node is 0, the host 1. Each direction has its own vectors: MSI-X vector i of the device interrupts core i with
 //! [`VEC_DOORBELL`]; [`ring`] signals one of the host's. Only doorbells pass here; what they are about lies in shared memory.
-//! Another transport (a co-kernel's IPI, a virtio queue) replaces this module.
+//! A co-kernel has no such device: Linux interrupts its cores with the same vector, and they one of Linux's ([`apic::ring_linux`]).
 
 use crate::addr::Phys;
 use crate::pci::{self, Config, Device};
-use crate::smp;
 use crate::vectors::VEC_DOORBELL;
+use crate::{apic, cokernel, smp};
 use core::sync::atomic::{AtomicU64, Ordering};
 
 const VENDOR: u16 = 0x1af4;
@@ -36,6 +36,9 @@ const REGISTER_BYTES: u64 = 16;
 /// Finds the device and directs its vectors: i to core i, as [`smp::start_aps`] numbers them. Returns how many cores the host can ring;
 /// 0 when there is no device.
 pub fn init() -> usize {
+    if cokernel::is_here() {
+        return smp::expected();
+    }
     let Some(device) = pci::find(VENDOR, DEVICE) else {
         return 0;
     };
@@ -102,12 +105,12 @@ fn write(at: Phys, value: u32) {
     unsafe { (at.direct() as *mut u32).write_volatile(value) };
 }
 
-/// Signals vector `vector` of the host; `false`: there is no device. Stores made before are visible to the host when it wakes up.
+/// Signals vector `vector` of the host; `false`: there is none to signal. Stores made before are visible to the host when it wakes up.
 #[must_use]
 pub fn ring(vector: u16) -> bool {
     let registers = REGISTERS.load(Ordering::Relaxed);
     if registers == 0 {
-        return false;
+        return apic::ring_linux(vector);
     }
     write(Phys(registers + DOORBELL), HOST << 16 | u32::from(vector));
     true

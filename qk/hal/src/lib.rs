@@ -32,6 +32,8 @@ pub mod aspace;
 #[cfg(target_os = "none")]
 pub mod boot;
 #[cfg(target_os = "none")]
+pub mod cokernel;
+#[cfg(target_os = "none")]
 pub mod cpu;
 #[cfg(target_os = "none")]
 pub mod doorbell;

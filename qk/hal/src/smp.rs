@@ -4,6 +4,8 @@
 //! (QEMU counts phantom instructions when an INIT resets a CPU under `-icount`: some ten million each.) A CPU that is just slow may be
 //! reset when it has begun; so what it does before the boot CPU says [`GO`] can be done again, and each attempt has a number.
 //!
+//! The others of a co-kernel wait for a word to jump to, in long mode ([`wire::cokernel`]).
+//!
 //! All start in parallel. Each finds its own record by its APIC id of 32 bits, so the trampoline carries no per-CPU word and no lock. It uses the
 //! early page tables of boot, whose identity map shows the trampoline and whose image window shows `ap_start64`; from
 //! there the AP moves to the kernel's tables before it has a stack.
@@ -17,7 +19,7 @@ use crate::cpu::local::{self, CpuLocal};
 use crate::cpu::{self, MAX_CPUS};
 use crate::firmware::acpi::Cpu;
 use crate::task::kstack::{self, KStack, StackTop};
-use crate::{apic, aspace, time, traps};
+use crate::{apic, aspace, cokernel, time, traps};
 use alloc::boxed::Box;
 use core::arch::global_asm;
 use core::mem::offset_of;
@@ -59,6 +61,7 @@ unsafe extern "C" {
     static ap_trampoline: u8;
     static ap_trampoline_end: u8;
     static early_pml4: u8;
+    static ap_start64: u8;
     /// GDTR base word, GDT, CR3 word, far pointer word, 64-bit code.
     static ap_offsets: [u64; 5];
 }
@@ -191,9 +194,14 @@ pub fn start_aps(main: fn() -> !) {
     if total == 1 {
         return;
     }
-    let page = kept::trampoline_page();
-    place_trampoline(page);
-    wake(page);
+    if cokernel::is_here() {
+        release();
+    } else {
+        let page = kept::trampoline_page();
+        place_trampoline(page);
+        wake(page);
+    }
+    GO.store(true, Ordering::Release);
     let ready = time::spin_until(READY_WAIT_US, || READY.load(Ordering::Acquire) == total);
     assert!(
         ready,
@@ -202,10 +210,22 @@ pub fn start_aps(main: fn() -> !) {
     );
 }
 
-/// Makes all others begin `ap_main`, and lets them go on once none will be reset any more.
+/// Those that have not begun `ap_main`.
+fn missing() -> impl Iterator<Item = &'static ApStart> {
+    records().filter(|ap| !ap.has_begun())
+}
+
+fn all_begun() -> bool {
+    missing().next().is_none()
+}
+
+/// Makes all others of a co-kernel begin `ap_main`: nothing resets them.
+fn release() {
+    records().for_each(|ap| cokernel::send(ap.id, &raw const ap_start64 as u64));
+}
+
+/// Makes all others begin `ap_main`; none will be reset any more.
 fn wake(page: Phys) {
-    let missing = || records().filter(|ap| !ap.has_begun());
-    let all_begun = || missing().next().is_none();
     missing().for_each(|ap| apic::send_startup(ap.apic_id, page));
     if !time::spin_until(STARTUP_WAIT_US, all_begun) {
         missing().for_each(|ap| {
@@ -220,7 +240,6 @@ fn wake(page: Phys) {
         });
         assert!(begun, "{} CPUs did not start", missing().count());
     }
-    GO.store(true, Ordering::Release);
 }
 
 /// What `prepare` made.

@@ -2,8 +2,8 @@
 
 mod hpet;
 
-use crate::apic;
 use crate::boot::kept;
+use crate::{apic, cokernel};
 use core::sync::atomic::{AtomicU64, Ordering};
 use raw_cpuid::CpuId;
 use x86_64::instructions::port::Port;
@@ -60,10 +60,11 @@ pub(crate) fn with_tsc<T>(mut clock: impl FnMut() -> T) -> (T, u64) {
     (best.1, best.2)
 }
 
-/// Determines the TSC's frequency, `known_tsc_hz` or from CPUID or by measuring (5 ms), and the APIC timer's (100 µs). Once, on
+/// Determines the TSC's frequency, what Linux has beside a co-kernel, `known_tsc_hz`, or from CPUID or by measuring (5 ms), and the APIC timer's (100 µs). Once, on
 /// the boot CPU, before the timer is used. A machine without any clock to measure by goes on with a guess, and the log says so.
 pub fn init(known_tsc_hz: Option<u64>) {
-    let hz = known_tsc_hz
+    let hz = cokernel::tsc_hz()
+        .or(known_tsc_hz)
         .or_else(from_cpuid)
         .or_else(measure)
         .unwrap_or_else(guess);

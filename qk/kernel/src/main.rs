@@ -119,6 +119,7 @@ fn main(boot: Boot) -> ! {
         panic,
     });
     host::publish_memory(ram_bytes, kernel_bytes);
+    host::show(&free, shared_pool);
     control::set_memory(free.into_ranges(), tables, ranks);
     let zeroed = config.has(flag::RAM_ZEROED);
     let module = boot.modules.first();

@@ -98,6 +98,11 @@ impl Free {
         ram
     }
 
+    /// What is free.
+    pub fn ranges(&self) -> &Ranges {
+        &self.free
+    }
+
     /// What is free, at last.
     pub fn into_ranges(self) -> Ranges {
         self.free

@@ -281,12 +281,12 @@ pub fn run_all() {
     );
 }
 
-/// Runs programs while someone outside injects NMIs, until enough have come.
-pub fn run_under_nmis() {
-    const ENOUGH: u64 = 50;
+/// Runs programs while someone outside injects NMIs or machine checks, until enough have come.
+pub fn run_until_interrupted(enough: u64) {
     let before = qk_hal::traps::spurious_count();
     stage().idle = Some(task::adopt());
-    while qk_hal::traps::spurious_count() < before + ENOUGH {
+    qk_hal::serial::line(format_args!("running"));
+    while qk_hal::traps::spurious_count() < before + enough {
         with_frames(|| {
             assert!(run_pair(&raw const switching));
             assert!(run_pair(&raw const traps));

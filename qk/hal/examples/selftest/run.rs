@@ -84,10 +84,10 @@ pub fn kernel_main(boot: Boot) -> ! {
     user_faults();
     machine::start();
     machine::timer();
-    if boot.cmdline == "nmi" {
-        programs::run_under_nmis();
-    } else {
-        programs::run_all();
+    match boot.cmdline {
+        "nmi" => programs::run_until_interrupted(50),
+        "machine check" => programs::run_until_interrupted(1),
+        _ => programs::run_all(),
     }
     serial::line(format_args!("PASS {} cpus", cpu::count()));
     cpu::exit_node(0)

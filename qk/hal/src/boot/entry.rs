@@ -4,6 +4,8 @@
 //! off, flat segments, interrupts off, EBX = physical address of hvm_start_info or of the boot information, ESP undefined. The image runs at KERNEL_BASE + offset, but where it was loaded
 //! is computed, not assumed: EBP holds the difference `delta` to the linked physical address (a multiple of 2 MiB, see link/kernel.ld).
 //!
+//! A co-kernel begins in long mode, with early tables of its loader's, at `start64`, the entry of the ELF file ([`wire::cokernel`]).
+//!
 //! The early tables map the low 4 GiB twice (identity, for the jump to long mode, and at DIRECT_MAP, for Rust) and 64 MiB at KERNEL_BASE,
 //! all with 2 MiB pages, and one page above the 4 GiB is a window to any other address. `paging` replaces them within a few ten thousand instructions; they stay in .bss as the identity map that APs
 //! need for the same jump.
@@ -116,18 +118,23 @@ global_asm!(
     ".code64",
     "4: movabsq $5f, %rax",
     "jmpq *%rax",
-    "5: movl $16, %eax",
-    "movl %eax, %ss",
-    "movl %eax, %ds",
-    "movl %eax, %es",
-    "xorl %eax, %eax",
-    "movl %eax, %fs",
-    "movl %eax, %gs",
-    "movq $boot_stack_top, %rsp",
-    "movl %esi, %edi",
+    "5: movl %esi, %edi",
     "movl %ebp, %esi",
+    "leaq {early_main}(%rip), %rax",
+    "jmp 6f",
+    ".global start64",
+    "start64: cld",
+    "leaq {early_cokernel}(%rip), %rax",
+    "6: movl $16, %ecx",
+    "movl %ecx, %ss",
+    "movl %ecx, %ds",
+    "movl %ecx, %es",
+    "xorl %ecx, %ecx",
+    "movl %ecx, %fs",
+    "movl %ecx, %gs",
+    "movq $boot_stack_top, %rsp",
     "xorl %ebp, %ebp",
-    "call {early_main}",
+    "call *%rax",
     "ud2",
     // Null, 64-bit code, data: only until the CPU's own GDT is loaded.
     ".balign 8",
@@ -170,6 +177,7 @@ global_asm!(
     efer = const EFER_LONG_MODE,
     stack_bytes = const BOOT_STACK_BYTES,
     early_main = sym super::early_main,
+    early_cokernel = sym super::early_cokernel,
     options(att_syntax),
 );
 

@@ -13,8 +13,6 @@ use abi::map::{PAGE, PAGE_1G};
 
 /// Page tables with 1 GiB pages, of stacks and of RAM that begins or ends in the middle of them.
 const FIXED_BYTES: u64 = 1 << 20;
-/// Boot sees only the low 4 GiB (the early direct map).
-const REACH: Phys = Phys(4 << 30);
 
 /// The arena: `start..next` is taken, `next..end` free. Closed when empty.
 struct Arena {
@@ -29,9 +27,9 @@ static ARENA: Mutex<Arena, class::Arena> = Mutex::new(Arena {
     end: Phys(0),
 });
 
-/// Chooses the arena: free RAM without the loader's modules, preferably above the kernel image. Without 1 GiB pages it has room for the
+/// Chooses the arena: free RAM within `reach`, which the early page tables show, without the loader's modules, preferably above the kernel image. Without 1 GiB pages it has room for the
 /// page table of each GiB of RAM, too.
-pub(super) fn open(free: &Ranges, modules: &[PhysRange], kernel: PhysRange) {
+pub(super) fn open(free: &Ranges, modules: &[PhysRange], kernel: PhysRange, reach: PhysRange) {
     let mut candidates = free.clone();
     for &PhysRange { start, end } in modules {
         candidates.subtract(PhysRange {
@@ -46,11 +44,12 @@ pub(super) fn open(free: &Ranges, modules: &[PhysRange], kernel: PhysRange) {
     };
     let wanted = FIXED_BYTES + for_tables;
     let PhysRange { start, end } = candidates
-        .first_fit(kernel.end, REACH, wanted)
-        .or_else(|| candidates.first_fit(Phys(0), REACH, wanted))
+        .first_fit(kernel.end, reach.end, wanted)
+        .or_else(|| candidates.first_fit(reach.start, reach.end, wanted))
         .unwrap_or_else(|| {
             let (wanted, there) = (wanted >> 10, free.bytes() >> 10);
-            panic!("no {wanted} KiB of free RAM in one piece below 4 GiB to boot in, of {there} KiB in all")
+            let end = reach.end.0.div_ceil(PAGE_1G);
+            panic!("no {wanted} KiB of free RAM in one piece below {end} GiB to boot in, of {there} KiB in all")
         });
     *ARENA.lock() = Arena {
         start,
@@ -72,7 +71,7 @@ pub(crate) fn take(count: u64) -> Option<Phys> {
     );
     arena.next = taken + count * PAGE;
     // SAFETY: 1. The range is free RAM that was just taken out of the arena, so nothing else uses it.
-    //         2. It lies below 4 GiB, where the early and the final direct map both show RAM.
+    //         2. It lies in what the early direct map shows (`open`), and the final one shows all RAM.
     unsafe { core::ptr::write_bytes(taken.direct() as *mut u8, 0, (count * PAGE) as usize) };
     Some(taken)
 }

@@ -1,7 +1,7 @@
-//! From the loader's 32-bit entry to `kernel_main`.
+//! From the loader's entry to `kernel_main`.
 //!
 //! `entry` (assembly) reaches long mode on a temporary identity map and calls [`early_main`], which reads what loader and firmware say
-//! ([`crate::firmware`]), builds the final page tables, moves to a guarded stack and hands a [`Boot`] to the kernel. Another loader
+//! ([`crate::firmware`]); a co-kernel is there at once and calls [`early_cokernel`], which reads the record beside it. [`boot`] builds the final page tables, moves to a guarded stack and hands a [`Boot`] to the kernel. Another loader
 //! needs another reader beside `firmware::pvh` and `firmware::multiboot2` and nothing else: everything later sees only [`Boot`].
 //!
 //! BOUND: at boot only.
@@ -15,7 +15,7 @@ use crate::addr::{Phys, PhysRange};
 use crate::firmware::acpi::Cpu;
 use crate::firmware::{self, Machine, Remark};
 use crate::task::kstack;
-use crate::{apic, cpu, serial, traps};
+use crate::{apic, cokernel, cpu, serial, traps};
 use kept::Kept;
 
 /// One range of usable RAM.
@@ -37,6 +37,8 @@ pub struct Boot {
     pub kernel: PhysRange,
     /// The ACPI root pointer, 0 when the loader named none.
     pub rsdp: Phys,
+    /// Where processes of the host map the communication area, all that they can map of it, when its place is the loader's to say.
+    pub comm: Option<PhysRange>,
 }
 
 /// Names the kernel's main function: `qk_hal::entry!(kernel_main)` with `fn kernel_main(boot: Boot) -> !`.
@@ -64,16 +66,32 @@ unsafe extern "Rust" {
 extern "C" fn early_main(info: u64, delta: u64) -> ! {
     cpu::init_bsp();
     traps::init();
-    let mut machine = read_machine(Phys(info));
+    boot(read_machine(Phys(info)), delta)
+}
+
+/// The same on a co-kernel: `record` is the physical address of what it shares with Linux, and `delta` where its memory begins.
+extern "C" fn early_cokernel(record: u64, delta: u64) -> ! {
+    cpu::init_bsp();
+    traps::init();
+    let is_there = cokernel::open(Phys(record));
+    serial::init(serial::To::Record);
+    assert!(is_there, "there is no record where the loader says");
+    let machine = cokernel::read(Phys(record)).unwrap_or_else(|why| panic!("{why}"));
+    paging::set_early(machine.ram[0]);
+    boot(machine, delta)
+}
+
+/// From what there is to the kernel's main function.
+fn boot(mut machine: Machine, delta: u64) -> ! {
     cpu::features::check();
 
     let image = paging::image_range(delta);
     let free = machine.free(image);
-    frames::open(&free, &machine.modules, image);
+    frames::open(&free, &machine.modules, image, paging::early());
 
     cpu::features::patch_smap_sites();
     traps::sort_fixups();
-    paging::build(&machine.ram, image);
+    paging::build(&machine.ram, image, apic::window_page().as_slice());
     let stack = kstack::init_bsp();
 
     let mut free = free;
@@ -94,7 +112,11 @@ extern "C" fn early_main(info: u64, delta: u64) -> ! {
 /// Reads what there is, and opens the log where that says.
 fn read_machine(info: Phys) -> Machine {
     let machine = firmware::read(&paging::Physical, info, cpu::this());
-    serial::init(machine.as_ref().map_or(true, Machine::logs_on_com1));
+    serial::init(if machine.as_ref().map_or(true, Machine::logs_on_com1) {
+        serial::To::Com1
+    } else {
+        serial::To::Nowhere
+    });
     machine.unwrap_or_else(|why| panic!("{why}"))
 }
 
@@ -116,6 +138,7 @@ extern "C" fn start_kernel() -> ! {
         modules: &machine.modules,
         kernel: *image,
         rsdp: machine.rsdp,
+        comm: machine.linux.as_ref().map(|linux| linux.comm),
     };
     // SAFETY: 1. `entry!` is the only definition of the symbol and checks the signature.
     //         2. It is called once: `early_main` panics on a second run.

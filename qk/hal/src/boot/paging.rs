@@ -3,7 +3,8 @@
 //! - Image: 4 KiB pages, W^X: .text RX, .rodata R, .data and .bss RW.
 //! - Direct map: RW and never executable, with the largest pages; the frames of .text and .rodata are read-only here too, or the direct
 //!   map would be a way around W^X. Below 4 GiB, what is not RAM is mapped uncached: that is how devices (local APIC,
-//!   PCI windows) are reached, and why no driver here has to map anything.
+//!   PCI windows) are reached, and why no driver here has to map anything. A co-kernel's shows its own memory and its local
+//!   APIC: a pointer that strays faults, and does not hit Linux.
 //! - Kernel stacks: 4 KiB pages, mapped one by one ([`crate::task::kstack`]).
 //!
 //! The lower half stays empty: the boot identity map is gone once [`build`] has run.
@@ -12,10 +13,11 @@ use super::frames;
 use crate::addr::{Phys, PhysRange};
 use crate::firmware::Memory;
 use crate::ranges::Ranges;
-use crate::{aspace, heap};
+use crate::{aspace, cokernel, heap};
 use abi::map::{self, PAGE, PAGE_1G, PAGE_2M};
 use abi::pte::{ADDRESS, ENTRIES, NX, P, PCD, PS, PWT, W, index};
 use core::sync::atomic::{AtomicU64, Ordering};
+use wire::cokernel::EARLY_BYTES;
 
 /// Where devices end and only RAM follows.
 const LOW: PhysRange = PhysRange {
@@ -41,6 +43,24 @@ fn image_borders() -> [u64; 4] {
         &raw const __image_end,
     ]
     .map(|border| border as u64)
+}
+
+/// What of the direct map the early page tables show: where boot takes its first frames.
+static EARLY: [AtomicU64; 2] = [AtomicU64::new(LOW.start.0), AtomicU64::new(LOW.end.0)];
+
+/// A co-kernel's, whose memory begins as `memory` does ([`wire::cokernel`]).
+pub(super) fn set_early(memory: PhysRange) {
+    let end = memory.end.0.min(memory.start.0 + EARLY_BYTES);
+    EARLY[0].store(memory.start.0, Ordering::Relaxed);
+    EARLY[1].store(end, Ordering::Relaxed);
+}
+
+/// What the early page tables show.
+pub(super) fn early() -> PhysRange {
+    let [start, end] = EARLY
+        .each_ref()
+        .map(|word| Phys(word.load(Ordering::Relaxed)));
+    PhysRange { start, end }
 }
 
 /// How far the image was loaded from where it was linked.
@@ -116,8 +136,8 @@ fn early_view(at: Phys) -> Option<*const u8> {
     Some((window + (at - page)) as *const u8)
 }
 
-/// Builds the kernel half for RAM at `memory` and the image at `image`, and moves this CPU to it.
-pub(super) fn build(memory: &Ranges, image: PhysRange) {
+/// Builds the kernel half for RAM at `memory`, the image at `image` and the devices `named`, and moves this CPU to it.
+pub(super) fn build(memory: &Ranges, image: PhysRange, named: &[PhysRange]) {
     let Some(root) = frames::take(1) else {
         unreachable!("the arena is open during boot")
     };
@@ -137,10 +157,7 @@ pub(super) fn build(memory: &Ranges, image: PhysRange) {
     for range in memory.iter() {
         ram.insert(mapped_as_ram(*range));
     }
-    let mut devices = Ranges::new();
-    devices.insert(LOW);
-    // BOUND: the ranges of RAM.
-    ram.iter().for_each(|range| devices.subtract(*range));
+    let devices = devices(&ram, named);
 
     let read_only = PhysRange {
         start: phys(start),
@@ -159,6 +176,19 @@ pub(super) fn build(memory: &Ranges, image: PhysRange) {
     aspace::set_kernel_root(root);
 }
 
+/// What the direct map shows uncached from the start: below 4 GiB all that is not RAM, or of a co-kernel `named`.
+fn devices(ram: &Ranges, named: &[PhysRange]) -> Ranges {
+    if cokernel::is_here() {
+        // BOUND: what boot names.
+        return named.iter().copied().collect();
+    }
+    let mut devices = Ranges::new();
+    devices.insert(LOW);
+    // BOUND: the ranges of RAM.
+    ram.iter().for_each(|range| devices.subtract(*range));
+    devices
+}
+
 /// Makes the direct map show `device` uncached, for good. False: it is partly RAM, or too high, or there is no memory for page tables.
 /// For the boot CPU, before others run.
 pub(crate) fn map_device(device: PhysRange) -> bool {
@@ -174,8 +204,8 @@ pub(crate) fn map_device(device: PhysRange) -> bool {
     let mut page = device.start.align_down(PAGE);
     // BOUND: the pages of a device, at boot.
     while page < device.end {
-        // Below, everything is shown already.
-        if page >= LOW.end {
+        // Below, everything is shown already, but on a co-kernel.
+        if page >= LOW.end || cokernel::is_here() {
             let Some(table) = tables.table(page.direct(), 1) else {
                 return false;
             };

@@ -10,15 +10,15 @@ pub use features::{feature_words, giant_pages, hwcaps, identity_words};
 pub use local::id;
 pub use percpu::PerCpu;
 
-use crate::apic;
 use crate::firmware::ThisCpu;
-use crate::sync;
 use crate::vectors::{FIRST_INTERRUPT, Vector};
+use crate::{apic, cokernel, sync};
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering};
 use x86_64::instructions::port::Port;
 
 pub use wire::boot::MAX_CPUS;
+use wire::cokernel::LOG_BELL;
 
 /// I/O port of QEMU's isa-debug-exit device (`-device isa-debug-exit,iobase=0xf4`).
 const DEBUG_EXIT_PORT: u16 = 0xf4;
@@ -119,10 +119,14 @@ pub fn set_entry_counter(cpu: usize, counter: &'static AtomicU64) {
     }
 }
 
-/// Ends the node: QEMU's exit status becomes `code << 1 | 1`. On a machine without that device the CPU stops.
+/// Ends the node: QEMU's exit status becomes `code << 1 | 1`, and a co-kernel's host is told. On a machine without either the CPU
+/// stops.
 pub fn exit_node(code: u8) -> ! {
-    // SAFETY: 1. Writing the debug-exit port ends the machine or, without the device, does nothing.
-    unsafe { Port::<u32>::new(DEBUG_EXIT_PORT).write(u32::from(code)) };
+    cokernel::end(code);
+    if !apic::ring_linux(LOG_BELL) {
+        // SAFETY: 1. Writing the debug-exit port ends the machine or, without the device, does nothing.
+        unsafe { Port::<u32>::new(DEBUG_EXIT_PORT).write(u32::from(code)) };
+    }
     stop()
 }
 

@@ -7,6 +7,7 @@
 //! BOUND: at boot only, and no more than the tables have bytes.
 
 pub mod acpi;
+pub mod cokernel;
 mod loader;
 mod memory;
 mod modules;
@@ -63,6 +64,8 @@ pub struct Machine {
     pub rsdp: Phys,
     /// What ACPI says.
     pub acpi: acpi::Facts,
+    /// The Linux beside a co-kernel.
+    pub linux: Option<cokernel::Linux>,
     /// What is to be logged.
     pub remarks: Remarks,
 }
@@ -93,6 +96,7 @@ pub fn read(memory: &impl Memory, info: Phys, this: ThisCpu) -> Result<Machine, 
         modules: loader.modules,
         rsdp: loader.rsdp,
         acpi,
+        linux: None,
         remarks,
     })
 }
@@ -120,8 +124,8 @@ impl Machine {
         named.map_or(self.acpi.legacy.pc, |name| name == LOG_COM1)
     }
 
-    /// RAM for the kernel: without the first MiB, which is left to firmware tables and the trampoline of the other CPUs, and without
-    /// `image`.
+    /// RAM for the kernel: without the first MiB, which is left to firmware tables and the trampoline of the other CPUs, without what a
+    /// co-kernel shares with Linux, and without `image`.
     #[must_use]
     pub fn free(&self, image: PhysRange) -> Ranges {
         let mut free = self.ram.clone();
@@ -129,6 +133,9 @@ impl Machine {
             start: Phys(0),
             end: LOW_MEMORY_END,
         });
+        if let Some(linux) = &self.linux {
+            free.subtract(linux.record);
+        }
         free.subtract(image);
         free
     }

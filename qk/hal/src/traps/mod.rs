@@ -7,9 +7,11 @@
 mod entry;
 pub(crate) mod frame;
 mod idt;
+mod machine_check;
 
 use frame::KernelFrame;
 pub use frame::{General, Registers, Trap, UserFrame};
+use machine_check::Fatal;
 
 use crate::cpu::debug;
 use crate::cpu::local::local;
@@ -29,6 +31,7 @@ const GENERAL_PROTECTION: u8 = 13;
 const DEBUG: u8 = 1;
 const NMI: u8 = 2;
 const DOUBLE_FAULT: u8 = 8;
+const MACHINE_CHECK: u8 = 18;
 
 /// The kernel's side, set once.
 #[derive(Clone, Copy)]
@@ -176,7 +179,19 @@ extern "C" fn entered_from_kernel(frame: &mut KernelFrame) {
 /// NMI, double fault and machine check: may strike anywhere, on their own stacks.
 extern "C" fn entered_paranoid(frame: &mut KernelFrame) {
     let vector = frame.vector();
-    if vector != NMI {
+    if vector == MACHINE_CHECK {
+        if let Err(Fatal {
+            global,
+            bank,
+            status,
+        }) = machine_check::acknowledge()
+        {
+            panic::die(
+                format_args!("machine check, status {global:#x}, bank {bank}: {status:#x}"),
+                Some(frame.registers()),
+            );
+        }
+    } else if vector != NMI {
         let (error, cr2) = (frame.error, read_cr2());
         let overflow = vector == DOUBLE_FAULT && kstack::is_guard(cr2);
         let what = if overflow {
@@ -195,7 +210,7 @@ extern "C" fn entered_paranoid(frame: &mut KernelFrame) {
     local().spurious.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Interrupts so far on this CPU without a request (spurious vector, stray NMIs).
+/// Interrupts so far on this CPU without a request (spurious vector, stray NMIs, machine checks of others).
 #[must_use]
 pub fn spurious_count() -> u64 {
     local().spurious.load(Ordering::Relaxed)

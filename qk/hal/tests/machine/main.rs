@@ -6,16 +6,12 @@
 #[allow(dead_code)] // The other test uses all of it.
 mod build;
 mod given;
+mod injected;
 mod kernel;
 mod node;
 
 use kernel::{kernel, tmp};
-use node::{DIED, ENDED_WELL, Machine, outcome};
-use std::io::Write;
-use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
-use std::thread::sleep;
-use std::time::Duration;
+use node::{DIED, ENDED_WELL, Machine};
 
 #[test]
 fn passes_with_one_four_and_sixteen_cpus() {
@@ -145,41 +141,6 @@ fn runs_where_it_is_loaded() {
         ..Machine::default()
     }
     .must_pass();
-}
-
-/// NMIs strike anywhere, also between an entry and its `swapgs`; the kernel counts them and nothing else changes.
-#[test]
-fn survives_nmis_anywhere() {
-    let socket = std::env::temp_dir().join(format!("hal-nmi-{}", std::process::id()));
-    let qmp = format!("unix:{},server=on,wait=off", socket.display());
-    let mut node = Machine {
-        more: &["-qmp", &qmp],
-        ..Machine::default()
-    }
-    .start("nmi");
-    let mut monitor = loop {
-        match UnixStream::connect(&socket) {
-            Ok(monitor) => break monitor,
-            Err(error) => assert!(
-                node.try_wait().expect("a child").is_none(),
-                "QEMU has ended: {error}"
-            ),
-        }
-        sleep(Duration::from_millis(10));
-    };
-    std::fs::remove_file(&socket).expect("QEMU made the socket");
-    let mut command = "qmp_capabilities";
-    while node.try_wait().expect("a child").is_none() {
-        // Fails when the node ends meanwhile.
-        let _ = writeln!(monitor, r#"{{"execute": "{command}"}}"#);
-        command = "inject-nmi";
-        sleep(Duration::from_millis(3));
-    }
-    let (status, text) = outcome(node);
-    assert!(
-        status == ENDED_WELL && text.contains("PASS"),
-        "status {status}\n{text}"
-    );
 }
 
 /// From reset to the kernel's main function: firmware and boot, in instructions.

@@ -67,10 +67,11 @@ pub(super) fn address(cmdline: &str) -> Option<Phys> {
     (addr % abi::map::PAGE == 0).then_some(Phys(addr))
 }
 
-/// Checks the header at `base`, which lies in the pool, and with it the area.
+/// Checks the header at `base`, which lies in the pool, and with it the area. Returns what is not the kernel's: the area, and all of
+/// `mapped`, which processes of the host map, whatever the header says.
 ///
 /// The node ends when host and kernel do not agree: the only report is the log.
-pub(super) fn set(base: Phys) -> PhysRange {
+pub(super) fn set(base: Phys, mapped: Option<PhysRange>) -> PhysRange {
     let header = hal::mem::shared::<Header>(base);
     let config = match Config::read(header) {
         Ok(config) => config,
@@ -87,7 +88,15 @@ pub(super) fn set(base: Phys) -> PhysRange {
         layout: Layout::new(&config),
         config,
     };
-    let range = PhysRange::new(base, area.layout.total_bytes as u64);
+    let own = PhysRange::new(base, area.layout.total_bytes as u64);
+    let range = mapped.unwrap_or(own);
+    if !range.holds(base, own.len_bytes()) {
+        let (there, wanted) = (range.len_bytes(), own.len_bytes());
+        crate::last_line::end(
+            1,
+            format_args!("the communication area has {there} bytes, {wanted} are needed"),
+        );
+    }
     assert!(AREA.set(area).is_ok(), "the port is set up twice");
     header.reach(node::BOOTING);
     range

@@ -3,8 +3,9 @@
 //! Everything that host and kernel say to each other are records of crate `wire` in the communication area, and bells. Where the
 //! area lies and who answers is chosen once, when the node starts:
 //!
-//! * **SharedRam**: the host has laid out the area in RAM that its processes map, and says where on the command line. Bells are
-//!   QEMU's ivshmem device. Every rank has a proxy.
+//! * **SharedRam**: the host has laid out the area in RAM that its processes map, and says where on the command line; for a
+//!   co-kernel the module does, with what else they may map. Bells are QEMU's ivshmem device, or interrupts to and from Linux. Every rank
+//!   has a proxy.
 //! * **None**: nothing is on the command line. The area is memory of the kernel's own, and a bell is a call of the
 //!   [resident server](resident), which runs one program that the loader brought along.
 //!
@@ -40,7 +41,8 @@ use crate::ram::Free;
 /// part of it that is in the pool already; the rest of RAM is the caller's to add.
 /// The node ends when host and kernel do not agree.
 pub fn init(boot: &Boot, free: &mut Free) -> PhysRange {
-    let pooled = match area::address(boot.cmdline) {
+    let named = boot.comm.map(|comm| comm.start);
+    let pooled = match named.or_else(|| area::address(boot.cmdline)) {
         Some(base) => {
             // The header says how long the area is.
             let header = PhysRange::new(base, PAGE);
@@ -49,7 +51,7 @@ pub fn init(boot: &Boot, free: &mut Free) -> PhysRange {
         }
         None => resident::make_area(boot, free),
     };
-    free.carve(area::set(pooled.start));
+    free.carve(area::set(pooled.start, boot.comm));
     pooled
 }
 
@@ -65,6 +67,15 @@ pub fn publish_memory(ram_bytes: u64, kernel_bytes: u64) {
     let header = area::get().header();
     header.ram_bytes.put(ram_bytes);
     header.kernel_bytes.put(kernel_bytes);
+}
+
+/// What processes of the host may map besides the area, where there is a device that guards RAM: partitions, and the node pool.
+pub fn show(free: &Free, pool: Option<PhysRange>) {
+    let mut shown = free.ranges().clone();
+    if let Some(pool) = pool {
+        shown.insert(pool);
+    }
+    hal::cokernel::show(&shown);
 }
 
 /// The node has booted, with the PCT (`true`) or without.
