@@ -87,13 +87,13 @@ int margay_bell(struct margay_node *node, const struct margay_bell *bell)
 	return 0;
 }
 
-static irqreturn_t on_rung(int irq, void *data)
+static irqreturn_t on_bell(int irq, void *data)
 {
 	struct margay_node *node = data;
 	unsigned int word;
 
 	for (word = 0; word < MARGAY_BELL_WORDS; word++) {
-		unsigned long bit, bits = xchg(&node->record->rung[word], 0);
+		unsigned long bit, bits = xchg(&node->record->bells[word], 0);
 
 		for_each_set_bit(bit, &bits, 64) {
 			u32 index = 64 * word + bit;
@@ -123,7 +123,7 @@ int margay_bells_init(struct margay_node *node)
 	if (irq <= 0)
 		return irq ? irq : -ENOSPC;
 	irq_set_handler(irq, handle_edge_irq);
-	err = request_irq(irq, on_rung, IRQF_NOBALANCING | IRQF_NO_THREAD, "margay", node);
+	err = request_irq(irq, on_bell, IRQF_NOBALANCING | IRQF_NO_THREAD, "margay", node);
 	if (err) {
 		irq_dispose_mapping(irq);
 		return err;

@@ -71,7 +71,7 @@ static void apic_write(u32 at, u32 value)
 
 static void ring(u32 bell)
 {
-	__atomic_fetch_or(&record->rung[bell / 64], 1ULL << bell % 64, __ATOMIC_SEQ_CST);
+	__atomic_fetch_or(&record->bells[bell / 64], 1ULL << bell % 64, __ATOMIC_SEQ_CST);
 	while (*(volatile u32 *)(APIC + 0x300) & 1 << 12)
 		;
 	apic_write(0x310, (u32)record->bell_apic_id << 24);
