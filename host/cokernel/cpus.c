@@ -10,6 +10,7 @@
 #include <linux/module.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
+#include <asm/msr.h>
 #include <asm/smp.h>
 
 /* Who has a CPU, and whether it has left Linux. */
@@ -35,6 +36,9 @@ static void die(void)
 		return;
 	}
 	WRITE_ONCE(slots[cpu].left, true);
+	/* Where Linux has the CPU check indirect branches, it seals functions of which none is known. */
+	if (cpu_feature_enabled(X86_FEATURE_IBT))
+		wrmsrl(MSR_IA32_S_CET, 0);
 	last_of_linux();
 	local_irq_disable();
 	margay_trampoline_leave(slots[cpu].node, slots[cpu].index);

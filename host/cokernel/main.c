@@ -201,7 +201,6 @@ static const struct file_operations margay_fops = {
 	.release = margay_release,
 	.unlocked_ioctl = margay_ioctl,
 	.read = margay_read,
-	.llseek = no_llseek,
 };
 
 static struct miscdevice device = {

@@ -200,7 +200,6 @@ static const struct file_operations memory_fops = {
 	.owner = THIS_MODULE,
 	.mmap = memory_mmap,
 	.release = memory_release,
-	.llseek = noop_llseek,
 };
 
 int margay_memory_file(struct margay_node *node, unsigned long which)
