@@ -13,12 +13,13 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define KERNEL "/lib/firmware/margay/margay.elf"
 #define PCT "/lib/firmware/margay/pct"
 
-enum { WILD = 3000, KILLS = 12, ALLOWED_KIB = 1024 };
+enum { WILD = 3000, KILLS = 12, RIVALS = 3, RACE_SECONDS = 4, ALLOWED_KIB = 1024 };
 
 static int opened(void)
 {
@@ -190,6 +191,23 @@ void check_files(void)
 	leave(&node);
 }
 
+/* A holder that may run on its node's CPUs only goes on elsewhere. */
+static void check_pinned_holder(void)
+{
+	cpu_set_t all, own;
+
+	CHECK(sched_getaffinity(0, sizeof(all), &all) == 0);
+	CPU_ZERO(&own);
+	CPU_SET(1, &own);
+	CPU_SET(2, &own);
+	CHECK(sched_setaffinity(0, sizeof(own), &own) == 0);
+	struct node node = started(1, 2);
+	int cpu = sched_getcpu();
+	CHECK(cpu == 0 || cpu == 3);
+	leave(&node);
+	CHECK(sched_setaffinity(0, sizeof(all), &all) == 0);
+}
+
 /* Two nodes beside each other; others' CPUs; an administrator who wants a CPU back, or the module out. */
 void check_rivals(void)
 {
@@ -220,6 +238,8 @@ void check_rivals(void)
 	leave(&other);
 	close(fd);
 
+	check_pinned_holder();
+
 	/* Whatever is open keeps the module. */
 	node = reserved(1, 1);
 	close(node.fd);
@@ -228,6 +248,74 @@ void check_rivals(void)
 	CHECK(munmap((void *)node.comm, COMM_BYTES) == 0);
 	CHECK(unload_module() == 0);
 	load_module();
+}
+
+/* Suspend is refused while a node runs: its memory and CPUs are in no image. */
+void check_power(void)
+{
+	struct node node = started(1, 2);
+	int fd = open("/sys/power/state", O_WRONLY | O_CLOEXEC);
+
+	CHECK(fd >= 0);
+	FAILS(EPERM, write(fd, "freeze", 6));
+	close(fd);
+	CHECK(write(node.ring[0], &(uint64_t){ 1 }, 8) == 8 && rings(node.bell0));
+	leave(&node);
+}
+
+/* Starts nodes on two of three CPUs as often as it can. */
+static _Noreturn void rival(unsigned seed)
+{
+	time_t end = time(NULL) + RACE_SECONDS;
+	int nodes = 0;
+
+	for (srandom(seed); time(NULL) < end;) {
+		struct margay_reserve want = usual(1 + random() % 2, 2);
+		int fd = opened();
+		int held = ioctl(fd, MARGAY_RESERVE, &want);
+		CHECK(held == 0 || errno == EBUSY || errno == ENOMEM || errno == EPERM);
+		if (held == 0) {
+			int ran = ioctl(fd, MARGAY_START);
+			CHECK(ran == 0 || errno == EBUSY);
+			nodes += ran == 0;
+		}
+		close(fd);
+	}
+	_exit(nodes == 0); /* a failed check is 2 */
+}
+
+/* Several who want the same CPUs, and an administrator who takes these from Linux and gives them back: none is lost. */
+void check_races(void)
+{
+	pid_t rivals[RIVALS];
+	long before = free_kib();
+	time_t end = time(NULL) + RACE_SECONDS;
+	int idle = 0;
+
+	for (int i = 0; i < RIVALS; i++) {
+		rivals[i] = fork();
+		if (rivals[i] == 0)
+			rival(i);
+		CHECK(rivals[i] > 0);
+	}
+	while (time(NULL) < end) {
+		int cpu = 1 + random() % 3;
+		/* Either may fail: the CPU is a node's, or the last. */
+		set_online(cpu, 0);
+		set_online(cpu, 1);
+	}
+	for (int i = 0; i < RIVALS; i++) {
+		int status;
+		CHECK(waitpid(rivals[i], &status, 0) == rivals[i]);
+		CHECK(WIFEXITED(status) && WEXITSTATUS(status) <= 1);
+		idle += WEXITSTATUS(status);
+	}
+	CHECK(idle < RIVALS);
+	for (int cpu = 1; cpu < 4; cpu++)
+		CHECK(online(cpu) || set_online(cpu, 1) == 0);
+	struct node node = started(1, 3);
+	leave(&node);
+	CHECK(before - free_kib() < ALLOWED_KIB);
 }
 
 /* The holder killed at any moment: everything is Linux's again. */

@@ -23,7 +23,7 @@ void check(int ok, const char *what, const char *file, int line)
 		return;
 	printf("FAILED %s:%d: %s (%s)\n", file, line, what, strerror(errno));
 	fflush(stdout);
-	_exit(1);
+	_exit(2);
 }
 
 void check_fails(long result, int error, const char *what, const char *file, int line)
@@ -35,7 +35,7 @@ void check_fails(long result, int error, const char *what, const char *file, int
 		return;
 	printf("FAILED %s:%d: %s: %ld, %s, not %s\n", file, line, what, result, strerror(found), strerror(error));
 	fflush(stdout);
-	_exit(1);
+	_exit(2);
 }
 
 struct margay_reserve usual(unsigned first, unsigned count)
@@ -208,12 +208,33 @@ static void part(const char *name, void (*run)(void))
 	fflush(stdout);
 }
 
+/* Leaves a node behind that runs when the machine is switched off. */
+static void stay(void)
+{
+	int ends[2];
+	char up;
+
+	CHECK(pipe2(ends, O_CLOEXEC) == 0);
+	if (fork() > 0) {
+		CHECK(read(ends[0], &up, 1) == 1);
+		return;
+	}
+	started(1, 3);
+	CHECK(write(ends[1], "u", 1) == 1);
+	for (;;)
+		pause();
+}
+
 int main(int argc, char **argv)
 {
 	only = argc > 1 ? argv[1] : NULL;
 	if (getuid() != 0) {
 		FAILS(EACCES, open("/dev/margay", O_RDWR));
 		puts("ok refused: 1 checks");
+		return 0;
+	}
+	if (only && strcmp(only, "stay") == 0) {
+		stay();
 		return 0;
 	}
 	part("life", check_life);
@@ -223,6 +244,8 @@ int main(int argc, char **argv)
 	part("numbers", check_numbers);
 	part("files", check_files);
 	part("rivals", check_rivals);
+	part("power", check_power);
+	part("races", check_races);
 	part("kills", check_kills);
 	puts("ok all");
 	return 0;

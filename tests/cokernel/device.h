@@ -53,6 +53,8 @@ void check_returns(void);
 void check_numbers(void);
 void check_files(void);
 void check_rivals(void);
+void check_power(void);
+void check_races(void);
 void check_kills(void);
 
 #endif

@@ -1,7 +1,8 @@
 /* The first process of the Linux beside which a co-kernel runs: loads /margay.ko, runs what /order has, and ends the machine.
  *
  * A line of /order is a user id, the seconds that it may take, and a program with its arguments. Each is run in turn, its output on the
- * console between "@cokernel begin N" and "@cokernel end N HOW"; in the end follows the log of the kernel behind "@cokernel log".
+ * console between "@cokernel begin N" and "@cokernel end N HOW"; in the end follow the log of the kernel behind "@cokernel log" and, behind
+ * "@cokernel over", what the kernel prints from then on.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -96,5 +97,7 @@ int main(void)
 	for (int number = 0; fgets(line, sizeof(line), order); number++)
 		run(number, line);
 	print_log();
+	/* What ends with Linux is seen. */
+	klogctl(8, NULL, 8);
 	end();
 }

@@ -19,8 +19,8 @@ const CHECKS_LIMIT: Duration = Duration::from_secs(300);
 /// A user without rights.
 const USER: u32 = 1000;
 /// The parts of device.c.
-const PARTS: [&str; 8] = [
-    "life", "mappings", "bells", "returns", "numbers", "files", "rivals", "kills",
+const PARTS: [&str; 10] = [
+    "life", "mappings", "bells", "returns", "numbers", "files", "rivals", "power", "races", "kills",
 ];
 /// How node.c is compiled: as a kernel, linked as Margay's is.
 const NODE_FLAGS: &str = "-std=gnu11 -O2 -Wall -Wextra -Werror -ffreestanding -fno-pic -no-pie -mcmodel=kernel -mno-red-zone \
@@ -41,10 +41,11 @@ const COMPLAINTS: [&str; 11] = [
     "Oops",
 ];
 /// What the module says when device.c provokes it.
-const PROVOKED: [&str; 3] = [
+const PROVOKED: [&str; 4] = [
     "margay/margay.elf: not a kernel of Margay, or too large for this node's memory",
     "margay/pct: 2097153 bytes, more than 2097152",
-    "CPU 3 cannot be had from Linux: -16",
+    "cannot be had from Linux: -16",
+    "a node runs: no suspend before it has ended",
 ];
 
 fn main() {
@@ -76,11 +77,12 @@ fn check(cpu: &str) -> Result<()> {
     guest.add("lib/firmware/margay/pct", &pct)?;
     guest.run(0, CHECKS_LIMIT, "/device");
     guest.run(USER, CHECKS_LIMIT, "/device");
+    guest.run(0, CHECKS_LIMIT, "/device stay");
 
     let accel = tree::accel();
     let options = ["-accel", &accel, "-cpu", cpu, "-smp", "4", "-m", "1536M"];
     let outcome = guest.boot(&options, LIMIT)?;
-    let [root, user] = &outcome.ran[..] else {
+    let [root, user, stay] = &outcome.ran[..] else {
         anyhow::bail!("{} commands ended", outcome.ran.len());
     };
     let complaints = complaints(&outcome.log);
@@ -94,7 +96,18 @@ fn check(cpu: &str) -> Result<()> {
         let line = format!("ok {part}: ");
         ensure!(root.output.contains(&line), "no {line}");
     }
-    ensure!(user.how == "status 0", "{}: {}", user.how, user.output);
+    for command in [user, stay] {
+        ensure!(
+            command.how == "status 0",
+            "{}: {}",
+            command.how,
+            command.output
+        );
+    }
+    // It runs on when the machine is switched off: its CPUs come back first.
+    for words in ["Booting Node 0 Processor 3", "reboot: Power down"] {
+        ensure!(outcome.end.contains(words), "no {words} in {}", outcome.end);
+    }
     Ok(())
 }
 

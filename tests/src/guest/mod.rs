@@ -83,6 +83,8 @@ pub struct Outcome {
     pub ran: Vec<Ran>,
     /// The log of its kernel, with `<priority>` before each line.
     pub log: String,
+    /// What its kernel printed after that.
+    pub end: String,
 }
 
 impl Guest {
@@ -205,10 +207,12 @@ fn parse(text: &str) -> Result<Outcome> {
             _ => bail!("init: {own}"),
         }
     }
-    let log = log.split(&format!("\n{OWN}over")).next();
+    let over = format!("\n{OWN}over\n");
+    let (log, end) = log.split_once(&over).unwrap_or((log, ""));
     Ok(Outcome {
         ran,
-        log: log.unwrap_or_default().to_owned(),
+        log: log.to_owned(),
+        end: end.to_owned(),
     })
 }
 
@@ -227,6 +231,7 @@ mod tests {
         };
         assert_eq!(outcome.ran, [ran("a\nb", "status 3"), ran("", "signal 9")]);
         assert_eq!(outcome.log, "<4>[ 1.0] x\n");
+        assert_eq!(outcome.end, "[2.0] reboot\n");
         let error = parse("@cokernel begin 0\nKernel panic\n").err();
         assert!(error.is_some_and(|error| error.to_string().ends_with("begin 0\nKernel panic")));
         assert!(parse("\n@cokernel failed mount: no\n\n@cokernel log\n").is_err());
