@@ -23,11 +23,11 @@ static struct {
 static DEFINE_MUTEX(slots_lock); /* `node`, `index` */
 
 static void (*linux_play_dead)(void);
-/* The last words of a CPU to Linux; exported is nothing of what it does. */
+/* play_dead_common: the last that a CPU has to say to Linux. Nothing of what it does is exported. */
 static void (*last_of_linux)(void);
 static enum cpuhp_state online_state;
 
-static void die(void)
+static void margay_play_dead(void)
 {
 	unsigned int cpu = smp_processor_id();
 
@@ -38,7 +38,7 @@ static void die(void)
 	WRITE_ONCE(slots[cpu].left, true);
 	/* Where Linux has the CPU check indirect branches, it seals functions of which none is known. */
 	if (cpu_feature_enabled(X86_FEATURE_IBT))
-		wrmsrl(MSR_IA32_S_CET, 0);
+		native_wrmsr(MSR_IA32_S_CET, 0, 0);
 	last_of_linux();
 	local_irq_disable();
 	margay_trampoline_leave(slots[cpu].node, slots[cpu].index);
@@ -61,7 +61,7 @@ int margay_cpus_claim(struct margay_node *node, const struct margay_reserve *wan
 	if (!node->cpus)
 		return -ENOMEM;
 	mutex_lock(&slots_lock);
-	for (i = 0; i < want->cpu_count && !err; i++) {
+	for (i = 0; i < want->cpu_count; i++) {
 		cpu = want->cpus[i];
 		if (!cpu || cpu >= nr_cpu_ids || slots[cpu].node == node)
 			err = -EINVAL;
@@ -101,11 +101,15 @@ void margay_cpus_give_back(struct margay_node *node)
 {
 	unsigned int i;
 
+	for (i = 0; i < node->cpu_count; i++)
+		WRITE_ONCE(slots[node->cpus[i].cpu].wanted, false);
+	/* None is on its way: one that an administrator takes from Linux at this moment has left, or stays Linux's. */
+	cpus_read_lock();
+	cpus_read_unlock();
 	for (i = 0; i < node->cpu_count; i++) {
 		unsigned int cpu = node->cpus[i].cpu;
 		int err;
 
-		WRITE_ONCE(slots[cpu].wanted, false);
 		if (!READ_ONCE(slots[cpu].left))
 			continue;
 		WRITE_ONCE(slots[cpu].left, false);
@@ -167,7 +171,7 @@ int margay_cpus_init(void)
 		return state;
 	online_state = state;
 	linux_play_dead = smp_ops.play_dead;
-	smp_ops.play_dead = die;
+	smp_ops.play_dead = margay_play_dead;
 	return 0;
 }
 

@@ -11,7 +11,6 @@
 
 #include "enter.h"
 
-
 	.section .rodata, "a"
 	.balign	8
 	.code64

@@ -12,6 +12,12 @@
 #include <linux/sched/signal.h>
 #include <linux/version.h>
 
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 16, 0)
+#define ANY_USE MIGRATE_MOVABLE
+#else
+#define ANY_USE ACR_FLAGS_NONE
+#endif
+
 /* The direct map of the node's first page tables ends below the kernel's. */
 #define MOST_PHYSICAL (1UL << 46)
 
@@ -45,7 +51,7 @@ static int take_of(int nid, unsigned long pages, unsigned long *found)
 		cond_resched();
 		if (!is_free_of_holes(pfn, pfn + pages))
 			continue;
-		if (!alloc_contig_range(pfn, pfn + pages, MIGRATE_MOVABLE, GFP_KERNEL | __GFP_NOWARN)) {
+		if (!alloc_contig_range(pfn, pfn + pages, ANY_USE, GFP_KERNEL | __GFP_NOWARN)) {
 			*found = pfn;
 			return 0;
 		}
@@ -94,6 +100,10 @@ int margay_memory_take(struct margay_node *node, const struct margay_reserve *wa
 	for (at = 0; at < node->bytes; at += SZ_2M) {
 		memset(__va(node->start + at), 0, SZ_2M);
 		cond_resched();
+		if (fatal_signal_pending(current)) {
+			margay_memory_free(node);
+			return -EINTR;
+		}
 	}
 	node->comm = (struct margay_range){ node->start + want->comm_offset, want->comm_bytes };
 	node->parts[0] = (struct margay_part){ node, 0, node->bytes - want->pool_bytes };

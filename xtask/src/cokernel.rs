@@ -15,9 +15,20 @@ const SOURCES: &str = "host/cokernel";
 /// Builds it, into `cokernel/` beside the kernel and the PCT.
 ///
 /// # Errors
-/// When the headers cannot be had, or the first thing that the compiler finds wrong.
+/// When what it takes cannot be had, or with the first thing that the compiler finds wrong.
 pub fn run() -> Result<()> {
-    let headers = debian::headers().context("no headers of Linux for margay.ko")?;
+    build()?.map_or(Ok(()), |why| bail!(why))
+}
+
+/// As [`run`]; where the headers cannot be had it returns why.
+///
+/// # Errors
+/// The first thing that the compiler finds wrong.
+pub fn build() -> Result<Option<String>> {
+    let headers = match debian::headers() {
+        Ok(headers) => headers,
+        Err(why) => return Ok(Some(format!("no Linux to build margay.ko for: {why:#}"))),
+    };
     include_where_it_lies(&headers)?;
     let to = output().join("cokernel");
     fs::create_dir_all(&to).with_context(|| format!("cannot make {}", to.display()))?;
@@ -32,7 +43,7 @@ pub fn run() -> Result<()> {
         .output()
         .context("cannot run make")?;
     if made.status.success() {
-        return Ok(());
+        return Ok(None);
     }
     let said = String::from_utf8_lossy(&made.stderr);
     bail!("margay.ko cannot be built: {}", first_error(&said))
