@@ -3,7 +3,7 @@
 //! Of a machine the keeper needs RAM that this host can map, a start, doorbells in both directions, its death and its log. A
 //! machine is one module with a [`Machine`] (what can be started) and its [`Instance`] (what runs); the keeper, the yods and
 //! the proxies are handed descriptors and the list of RAM, and know nothing else of it. Which machine it is is chosen where a
-//! [`crate::keeper::Launch`] is made, at compile time: there is no dispatch.
+//! [`crate::keeper::Launch`] is made: the keeper is compiled for each.
 
 use std::io;
 use std::ops::Range;

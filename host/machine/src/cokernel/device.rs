@@ -216,11 +216,26 @@ mod tests {
             ("MARGAY_ENDED".into(), ENDED),
             (format!("sizeof({reserve})"), size_of::<Reserve>() as u64),
             (format!("sizeof({bell})"), size_of::<Bell>() as u64),
-            (of(reserve, "pool_bytes"), offset_of!(Reserve, pool_bytes) as u64),
-            (of(reserve, "comm_offset"), offset_of!(Reserve, comm_offset) as u64),
-            (of(reserve, "comm_bytes"), offset_of!(Reserve, comm_bytes) as u64),
-            (of(reserve, "numa_node"), offset_of!(Reserve, numa_node) as u64),
-            (of(reserve, "cpu_count"), offset_of!(Reserve, cpu_count) as u64),
+            (
+                of(reserve, "pool_bytes"),
+                offset_of!(Reserve, pool_bytes) as u64,
+            ),
+            (
+                of(reserve, "comm_offset"),
+                offset_of!(Reserve, comm_offset) as u64,
+            ),
+            (
+                of(reserve, "comm_bytes"),
+                offset_of!(Reserve, comm_bytes) as u64,
+            ),
+            (
+                of(reserve, "numa_node"),
+                offset_of!(Reserve, numa_node) as u64,
+            ),
+            (
+                of(reserve, "cpu_count"),
+                offset_of!(Reserve, cpu_count) as u64,
+            ),
             (of(reserve, "cpus"), offset_of!(Reserve, cpus) as u64),
             (of(reserve, "start"), offset_of!(Reserve, start) as u64),
             (of(bell, "index"), offset_of!(Bell, index) as u64),

@@ -56,15 +56,15 @@ pub fn usable() -> Result<(), String> {
 }
 
 /// What a job may use of such a node, of what it may use of this host, and what plans have to know: a core that is not there
-/// cannot be made.
+/// cannot be made. `None`: there is no CPU for one.
 #[must_use]
-pub fn offer(cpus: &Cpus, host: &Resources) -> (Resources, Limits) {
+pub fn offer(cpus: &Cpus, host: &Resources) -> Option<(Resources, Limits)> {
     let limits = Limits {
         cores: cpus.count().min(MOST_CORES),
         ..Cokernel::LIMITS
     };
     let cores = cpus.cores().min(host.cores);
-    (Resources { cores, ..*host }, limits)
+    (cores > 0).then_some((Resources { cores, ..*host }, limits))
 }
 
 /// Bytes of memory for a plan.
@@ -217,9 +217,11 @@ mod tests {
             cores: 4,
             memory_bytes: 1 << 30,
         };
-        let cpus = Cpus::of_host(&[]);
-        let (resources, limits) = offer(&cpus, &host);
-        assert_eq!((resources.cores, limits.cores), (0, 0));
+        assert_eq!(offer(&Cpus::of_host(&[0]), &host), None);
+        // Linux says nothing of the cores of CPUs that there are not.
+        let cpus: Vec<u32> = (1 << 20..).take(9).collect();
+        let (resources, limits) = offer(&Cpus::of_host(&cpus), &host).expect("eight");
+        assert_eq!((resources.cores, limits.cores), (4, 8));
         assert_eq!(resources.memory_bytes, host.memory_bytes);
     }
 
@@ -229,10 +231,7 @@ mod tests {
         if usable().is_ok() {
             return;
         }
-        let plan = Plan {
-            cpus: 0,
-            ..plan(0)
-        };
+        let plan = Plan { cpus: 0, ..plan(0) };
         let error = Cokernel.memory(&plan).expect_err("no device").to_string();
         assert!(error.starts_with(PATH), "{error}");
         assert_eq!(Cokernel.unfit(), Some(error));

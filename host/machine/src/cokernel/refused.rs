@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_refusal_is_a_line_that_says_what_to_do() {
+    fn each_refusal_is_a_line_that_has_a_way_out() {
         let parts = Parts {
             bytes: 3 << 30,
             pool_bytes: 0,
@@ -90,20 +90,38 @@ mod tests {
             cpus: vec![2, 3],
         };
         for (line, part) in [
-            (open(Errno::NOENT), "/dev/margay is not there: load margay.ko"),
+            (
+                open(Errno::NOENT),
+                "/dev/margay is not there: load margay.ko",
+            ),
             (open(Errno::ACCESS), "in the group"),
-            (open(Errno::BUSY), "/dev/margay: Device or resource busy (os error 16)"),
+            (
+                open(Errno::BUSY),
+                "/dev/margay: Device or resource busy (os error 16)",
+            ),
             (reserve(Errno::PROTO, &parts), "another version"),
             (reserve(Errno::PERM, &parts), "CPUs 2,3: this user may not"),
             (reserve(Errno::BUSY, &parts), "CPUs 2,3: another node"),
-            (reserve(Errno::NOMEM, &parts), "no 3G of memory of a piece: ask for less with -m"),
-            (reserve(Errno::INVAL, &parts), "CPUs 2,3 and 3G: Invalid argument"),
+            (
+                reserve(Errno::NOMEM, &parts),
+                "no 3G of memory of a piece: ask for less with -m",
+            ),
+            (
+                reserve(Errno::INVAL, &parts),
+                "CPUs 2,3 and 3G: Invalid argument",
+            ),
             (start(Errno::NOENT, &[2]), "in /lib/firmware: install"),
             (start(Errno::NOEXEC, &[2]), "is no kernel"),
             (start(Errno::BUSY, &[2]), "Linux keeps one of CPUs 2:"),
-            (start(Errno::IO, &[2]), "start a node on CPUs 2: Input/output error"),
+            (
+                start(Errno::IO, &[2]),
+                "start a node on CPUs 2: Input/output error",
+            ),
             (too_few(4, 3), "4 cores: Linux can give 3"),
-            (other("the pool", Errno::MFILE), "the pool: Too many open files"),
+            (
+                other("the pool", Errno::MFILE),
+                "the pool: Too many open files",
+            ),
         ] {
             assert!(line.contains(part) && !line.contains('\n'), "{line}");
         }

@@ -75,13 +75,7 @@ impl Machine for Q35 {
         version.map(|version| self.qemu.too_old(version))
     }
 
-    fn start(
-        &self,
-        plan: &Plan,
-        memory: &Memory,
-        (): (),
-        boot: &Boot<'_>,
-    ) -> io::Result<Process> {
+    fn start(&self, plan: &Plan, memory: &Memory, (): (), boot: &Boot<'_>) -> io::Result<Process> {
         Process::start(self, plan, memory, boot)
     }
 }
