@@ -223,8 +223,8 @@ fn node(first: Sample, kind: Result<Kind, Failure>) -> Finding {
     }
 }
 
-/// Returns by what.
-fn boot(first: Sample, kind: Kind) -> Result<String, Failure> {
+/// Returns how it came up.
+fn boot(first: Sample, kind: Kind) -> Result<&'static str, Failure> {
     let request = Request {
         ranks: 1,
         // Linux loses no more than it must.
@@ -288,10 +288,7 @@ fn boot(first: Sample, kind: Kind) -> Result<String, Failure> {
         .and_then(|_| comes_up(&keeper, due, limit));
     let outcome = came_up.map_err(|loss| loss.explain(&context, false));
     keeper.leave(END_LIMIT);
-    outcome.map(|()| match launch.machine.qemu() {
-        Some(q35) => format!("under {}", q35.accel),
-        None => "as a co-kernel".into(),
-    })
+    outcome.map(|()| launch.machine.how())
 }
 
 /// Waits for the kernel to say so.

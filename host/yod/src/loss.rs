@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::time::Duration;
 
-use machine::qemu::accel::Accel;
 use machine::{Cause, Ended, UsedUp};
 use rustix::process::{Pid, WaitOptions, waitpid};
 
@@ -213,12 +212,7 @@ fn keeper(pid: Option<Pid>) -> Failure {
 }
 
 fn hangs(limit: Duration, machine: &Machine) -> Failure {
-    let accel = machine.qemu().map(|q35| q35.accel);
-    let (by, hint) = match accel {
-        Some(Accel::Kvm) => ("under KVM", ", and --accel tcg does without KVM"),
-        Some(Accel::Tcg) => ("under TCG", ""),
-        None => ("as a co-kernel", ", and --machine qemu does without"),
-    };
+    let (by, hint) = (machine.how(), machine.way_out());
     Failure::new(
         status::UNAVAILABLE,
         format_args!(
@@ -252,6 +246,7 @@ pub fn timed_out(limit: Duration, alive: &[usize]) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use machine::qemu::accel::Accel;
     use machine::qemu::{Q35, Qemu};
 
     fn explain(cause: Cause, complaint: &str, log: &str, up: bool) -> Failure {
@@ -374,6 +369,17 @@ mod tests {
         assert!(failure.status == 69 && failure.line.contains(line));
         let failure = explain(Cause::Stopped, words, "", true);
         assert!(failure.status == 70 && !failure.line.contains("before"));
+    }
+
+    /// QEMU was all that a node could be.
+    #[test]
+    fn a_co_kernel_is_no_qemu() {
+        let context = Context {
+            machine: &Machine::Cokernel,
+            kernel: Path::new("/nonexistent"),
+        };
+        let line = Loss::Hangs(Duration::from_secs(2)).explain(&context, false);
+        assert!(line.line.contains("within 2 s as a co-kernel: "));
     }
 
     #[test]

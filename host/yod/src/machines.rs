@@ -122,6 +122,28 @@ impl Machine {
         }
     }
 
+    /// How a node of it comes up.
+    pub const fn how(&self) -> &'static str {
+        match self {
+            Machine::Qemu(Q35 { accel, .. }) => match accel {
+                Accel::Kvm => "under KVM",
+                Accel::Tcg => "under TCG",
+            },
+            Machine::Cokernel => "as a co-kernel",
+        }
+    }
+
+    /// For whom it does not come up: what else there is.
+    pub const fn way_out(&self) -> &'static str {
+        match self {
+            Machine::Qemu(Q35 { accel, .. }) => match accel {
+                Accel::Kvm => ", and --accel tcg does without KVM",
+                Accel::Tcg => "",
+            },
+            Machine::Cokernel => ", and --machine qemu does without Linux's CPUs",
+        }
+    }
+
     /// Whether the CPU is emulated.
     pub fn emulates(&self) -> bool {
         self.qemu().is_some_and(|q35| q35.accel == Accel::Tcg)
