@@ -67,12 +67,15 @@ pub fn offer(cpus: &Cpus, host: &Resources) -> Option<(Resources, Limits)> {
     (cores > 0).then_some((Resources { cores, ..*host }, limits))
 }
 
+/// Least memory besides the pool: what of it the kernel's image may have, and what it boots with.
+const LEAST_BYTES: u64 = 32 << 20;
+
 /// Bytes of memory for a plan.
 #[must_use]
 pub fn bytes(plan: &Plan) -> u64 {
     let partitions = plan.ranks as u64 * plan.partition_bytes;
-    let bytes = plan.node_bytes + partitions + plan.pool_file_bytes();
-    bytes.next_multiple_of(PAGE_2M).max(EARLY_BYTES)
+    let bytes = (plan.node_bytes + partitions).next_multiple_of(PAGE_2M);
+    (bytes.max(LEAST_BYTES) + plan.pool_file_bytes()).max(EARLY_BYTES)
 }
 
 fn parts(plan: &Plan, cpus: Vec<u32>) -> Parts {
@@ -195,6 +198,13 @@ mod tests {
         assert_eq!((pool.len_bytes, pool.place), (34 * MIB, Place::Pool(0)));
         assert_eq!(pool.gpa + pool.len_bytes, all.gpa + parts.bytes);
         assert_eq!(ram.bytes(), parts.bytes);
+    }
+
+    /// A pool that is larger than all else left no room for the kernel's image.
+    #[test]
+    fn a_large_pool_leaves_room_for_the_kernel() {
+        let parts = parts(&plan(1 << 30), vec![1]);
+        assert_eq!(parts.bytes - parts.pool_bytes, LEAST_BYTES);
     }
 
     /// The device takes whole pages, and the first page tables show 64 MiB.
