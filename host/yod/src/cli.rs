@@ -18,7 +18,7 @@ use crate::quantity::{count, memory, memory_or_none, time};
 
 /// Run a Linux program on the Margay lightweight kernel.
 ///
-/// Boots a node (a virtual machine, or a co-kernel), runs the program on it as one process per rank, serves its files and terminal from
+/// Boots a node (a virtual machine or a co-kernel), runs the program on it as one process per rank, serves its files and terminal from
 /// this host, and ends with its exit status.
 #[derive(Parser, Debug)]
 #[command(
