@@ -23,6 +23,8 @@ use crate::plan::Plan;
 pub struct Limits {
     /// Most cores of a node.
     pub cores: usize,
+    /// Fifths of the available memory that the partitions of a job get together which names no other size.
+    pub default_fifths: u64,
     /// RAM is handed over zeroed.
     pub zeroed: bool,
     /// Bytes of RAM, counted from its start, that neither the kernel's image nor what loads it uses: a communication area that

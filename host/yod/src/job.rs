@@ -91,6 +91,7 @@ pub fn run(cli: &Cli, first: Sample, inherited: proxy::Inherited) -> Result<u8, 
                 &node.memory.file,
                 began.elapsed(),
                 emulated,
+                machine.qemu().is_none(),
             ))
         },
     };

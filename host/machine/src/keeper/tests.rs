@@ -68,6 +68,7 @@ impl Machine for Fake {
     const NAME: &'static str = "fake";
     const LIMITS: Limits = Limits {
         cores: 3,
+        default_fifths: 4,
         zeroed: false,
         unused: 0..0,
         above_kernel: 16 * MIB,

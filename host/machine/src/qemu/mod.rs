@@ -53,6 +53,7 @@ impl Machine for Q35 {
     const NAME: &'static str = "QEMU";
     const LIMITS: Limits = Limits {
         cores: XAPIC_CORES,
+        default_fifths: 4,
         zeroed: true,
         // Between what firmware leaves below 1 MiB and the kernel's image.
         unused: COMM_BASE..PAGE_2M,
