@@ -48,6 +48,7 @@ const UNSAFE: &[&str] = &[
     "pct/src/node.rs",
     "host/machine/src/sys.rs",
     "host/machine/src/shared.rs",
+    "host/machine/src/cokernel/device.rs",
     "host/proxy/src/",
     "host/proxy/tests/",
 ];

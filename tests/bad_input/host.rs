@@ -70,6 +70,12 @@ pub fn all() -> Vec<Trial> {
             .with_ignored_flag(!root || !Path::new("/dev/kvm").exists()),
     );
     cases.push(case("host: no /dev/kvm", no_kvm).with_ignored_flag(!root));
+    cases.push(
+        case("host: no /dev/margay", no_cokernel)
+            .with_ignored_flag(Path::new("/dev/margay").exists()),
+    );
+    cases
+        .push(case("host: /dev/margay not working", cokernel_not_working).with_ignored_flag(!root));
     cases
 }
 
@@ -159,9 +165,43 @@ fn no_kvm() -> Result<()> {
     one_line(&outcome, UNAVAILABLE, part)
 }
 
-/// What `--accel kvm` says after a change to the mounts that this run alone sees. The limit on booting is longer than the test may
-/// take: once yod waited for it.
+/// What is of QEMU alone is not taken for it either.
+fn no_cokernel() -> Result<()> {
+    let wanted = Run::bare_yod(&["--machine", "cokernel", "--", &fine()]);
+    unavailable(
+        wanted,
+        "--machine cokernel: /dev/margay is not there: load margay.ko",
+    )?;
+    let preset = Run::bare_yod(&["--", &fine()]).env(&[("MARGAY_OPTIONS", "--machine=cokernel")]);
+    unavailable(preset, "/dev/margay is not there")
+}
+
+/// A device that opens and refuses everything. It is chosen by itself, unless something of QEMU's is wanted.
+fn cokernel_not_working() -> Result<()> {
+    let change = "mount -t tmpfs none /dev && mknod -m 666 /dev/null c 1 3 && mknod -m 666 /dev/margay c 1 3";
+    let outcome = after(change, &["-m", "64M"])?;
+    one_line(
+        &outcome,
+        OS,
+        "cannot start the node: /dev/margay: reserve CPUs ",
+    )?;
+    let outcome = after(change, &["-m", "64M", "--accel", "tcg"])?;
+    ensure!(outcome.status == Some(0), "{}", outcome.stderr.text());
+    let outcome = after(change, &["-m", "64M", "--dry-run"])?;
+    let plan = outcome.stdout.text();
+    let lines = ["co-kernel    /dev/margay", " of this host's, of a piece"];
+    ensure!(lines.iter().all(|line| plan.contains(line)), "{plan}");
+    Ok(())
+}
+
+/// What `--accel kvm` says.
 fn asking_for_kvm(change: &str) -> Result<Outcome> {
+    after(change, &["--accel", "kvm"])
+}
+
+/// What yod does after a change to the mounts that this run alone sees. The limit on booting is longer than the test may
+/// take: once yod waited for it.
+fn after(change: &str, options: &[&str]) -> Result<Outcome> {
     let script = format!("{change} && exec \"$@\"");
     let yod = tree::yod();
     let run = Run::new([
@@ -172,6 +212,8 @@ fn asking_for_kvm(change: &str) -> Result<Outcome> {
         &script,
         "sh",
     ])
-    .args(&[&*yod.to_string_lossy(), "--accel", "kvm", "--", &fine()]);
+    .args(&[&*yod.to_string_lossy()])
+    .args(options)
+    .args(&["--", &fine()]);
     clean::run(run.env(&[("MARGAY_BOOT_TIMEOUT_S", "60")]))
 }

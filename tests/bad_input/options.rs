@@ -41,6 +41,11 @@ const WRONG: &[(&[&str], &str)] = &[
     (&["--timeout", "soon"], "soon"),
     (&["--timeout", "1e19"], "at most"),
     (&["--accel", "hvf"], "hvf"),
+    (&["--machine", "xen"], "xen"),
+    (
+        &["--machine", "cokernel", "--accel", "tcg"],
+        "--accel tcg is of QEMU, not of --machine cokernel",
+    ),
     (&["--env", "NOVALUE"], "NAME=VALUE"),
     (&["--no-such-option"], "--no-such-option"),
     (&["--lable"], "did you mean --label?"),

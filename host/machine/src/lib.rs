@@ -1,17 +1,18 @@
 //! The machine under the node: what the host has, how much of it a job gets, and who keeps it.
 //!
-//! A node is a machine ([`machine`]): today QEMU's ([`qemu`]). Its keeper ([`keeper`]), a process of its own session, owns
+//! A node is a machine ([`machine`]): QEMU's ([`qemu`]), or CPUs and memory that Linux gives up ([`cokernel`]). Its keeper ([`keeper`]), a process of its own session, owns
 //! machine and RAM and hands both to every yod of the job ([`node`]), which have met before there was a node ([`rendezvous`]). The node ends
 //! when the last yod has left or died, so nothing outlives a job, however it ends. Which machine it is gets decided before anything is started, by pure code
-//! ([`plan`]) from what the host has ([`resources`], [`qemu`]).
+//! ([`plan`]) from what the host has ([`resources`], [`qemu`], [`cokernel`]).
 //!
-//! `unsafe` lives in [`sys`] and [`shared`] only: fork, signal masks, mapping shared memory, reading the TSC.
+//! `unsafe` lives in [`sys`], [`shared`] and the device of [`cokernel`] only: fork, signal masks, mapping shared memory, reading the TSC, ioctl.
 #![deny(unsafe_code)]
 
 pub mod agent;
 pub mod bells;
 pub mod binding;
 pub mod clock;
+pub mod cokernel;
 pub mod comm;
 pub mod keeper;
 pub mod machine;

@@ -3,7 +3,7 @@
 //! Of a machine the keeper needs RAM that this host can map, a start, doorbells in both directions, its death and its log. A
 //! machine is one module with a [`Machine`] (what can be started) and its [`Instance`] (what runs); the keeper, the yods and
 //! the proxies are handed descriptors and the list of RAM, and know nothing else of it. Which machine it is is chosen where a
-//! [`crate::keeper::Launch`] is made, at compile time: there is no dispatch.
+//! [`crate::keeper::Launch`] is made: the keeper is compiled for each.
 
 use std::io;
 use std::ops::Range;
@@ -23,6 +23,8 @@ use crate::plan::Plan;
 pub struct Limits {
     /// Most cores of a node.
     pub cores: usize,
+    /// Fifths of the available memory that the partitions of a job get together which names no other size.
+    pub default_fifths: u64,
     /// RAM is handed over zeroed.
     pub zeroed: bool,
     /// Bytes of RAM, counted from its start, that neither the kernel's image nor what loads it uses: a communication area that
@@ -49,6 +51,8 @@ pub trait Machine {
     const NAME: &'static str;
     /// What plans have to know of it.
     const LIMITS: Limits;
+    /// What comes with RAM and is needed to start.
+    type Reserved;
     /// It as it runs.
     type Instance: Instance;
 
@@ -56,18 +60,24 @@ pub trait Machine {
     ///
     /// # Errors
     /// There is not so much; it would be in too many pieces.
-    fn memory(&self, plan: &Plan) -> io::Result<Memory>;
+    fn memory(&self, plan: &Plan) -> io::Result<(Memory, Self::Reserved)>;
 
     /// Why it can be no node, where that is known; for a start that has failed. Finding out may take as long as a start.
     fn unfit(&self) -> Option<String>;
 
-    /// Starts a node: `memory` is what [`Self::memory`] made, with the boot information in it.
+    /// Starts a node: `memory` and `reserved` are what [`Self::memory`] made, with the boot information in it.
     ///
     /// The caller has no other children. Signals of [`crate::sys::OF_THE_RANKS`] are not for what is started here.
     ///
     /// # Errors
     /// It cannot be started.
-    fn start(&self, plan: &Plan, memory: &Memory, boot: &Boot<'_>) -> io::Result<Self::Instance>;
+    fn start(
+        &self,
+        plan: &Plan,
+        memory: &Memory,
+        reserved: Self::Reserved,
+        boot: &Boot<'_>,
+    ) -> io::Result<Self::Instance>;
 }
 
 /// A machine that runs. It ends with this process, whatever that dies of.

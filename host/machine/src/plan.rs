@@ -1,7 +1,7 @@
 //! The plan: how many cores and how much memory a job gets. Pure. Where that memory lies is the machine's to say.
 //!
 //! Defaults, documented in the book: cores per rank = cores available / ranks; ranks that are more share the cores. Memory per rank = 80 % of
-//! the available memory / ranks. Guest RAM is sparse, so what is not touched costs nothing: neither this host's memory
+//! the available memory / ranks, or what the machine says. QEMU's RAM is sparse, so what is not touched costs nothing: neither this host's memory
 //! nor what a memory cgroup allows.
 
 #[cfg(test)]
@@ -169,7 +169,7 @@ pub fn plan(request: &Request, host: &Resources, limits: &Limits) -> Result<Plan
         return Err(PlanError::TooManyRanks(ranks));
     }
     let cpus = cpus(request, host.cores, limits.cores)?;
-    let partition_bytes = partition_bytes(request, host)?;
+    let partition_bytes = partition_bytes(request, host, limits.default_fifths)?;
     let pool_bytes = pool_bytes(request, partition_bytes, host)?;
     let config = Config {
         ranks,
@@ -231,7 +231,11 @@ fn cpus(request: &Request, cores: usize, most: usize) -> Result<usize, PlanError
         .ok_or(PlanError::NotEnoughCoresForEach { ranks, each, cores })
 }
 
-fn partition_bytes(request: &Request, host: &Resources) -> Result<u64, PlanError> {
+fn partition_bytes(
+    request: &Request,
+    host: &Resources,
+    default_fifths: u64,
+) -> Result<u64, PlanError> {
     let ranks = request.ranks as u64;
     let wanted = match request.partition_bytes {
         Some(0) => return Err(PlanError::NoMemory),
@@ -242,7 +246,10 @@ fn partition_bytes(request: &Request, host: &Resources) -> Result<u64, PlanError
             });
         }
         Some(bytes) => bytes.checked_next_multiple_of(PAGE_2M),
-        None => Some(((host.memory_bytes / 5 * 4 / ranks) & !(PAGE_2M - 1)).max(PAGE_2M)),
+        None => {
+            let all = host.memory_bytes / 5 * default_fifths;
+            Some(((all / ranks) & !(PAGE_2M - 1)).max(PAGE_2M))
+        }
     };
     wanted
         .filter(|&partition| {

@@ -18,7 +18,7 @@ use crate::quantity::{count, memory, memory_or_none, time};
 
 /// Run a Linux program on the Margay lightweight kernel.
 ///
-/// Boots a node (a virtual machine), runs the program on it as one process per rank, serves its files and terminal from
+/// Boots a node (a virtual machine or a co-kernel), runs the program on it as one process per rank, serves its files and terminal from
 /// this host, and ends with its exit status.
 #[derive(Parser, Debug)]
 #[command(
@@ -47,14 +47,23 @@ pub struct Cli {
         allow_negative_numbers = true
     )]
     pub cores: Option<usize>,
-    /// Memory per rank, with suffix K, M, G or T, as in 1.5G. Default: 80 % of the available memory / ranks.
+    /// Memory per rank, with suffix K, M, G or T, as in 1.5G. Default: 80 % (of a co-kernel 40 %) of the available memory / ranks.
     #[arg(short = 'm', value_name = "MEM", value_parser = memory)]
     pub memory: Option<u64>,
     /// Memory of the node for what ranks share: mappings with MAP_SHARED, and text; with such a suffix, or 0. Default: an eighth of
     /// the ranks' memory together, at least 160M.
     #[arg(long, value_name = "MEM", value_parser = memory_or_none)]
     pub shared_memory: Option<u64>,
-    /// What executes the node.
+    /// What makes the node: QEMU, or CPUs and memory that this host's Linux gives up, by margay.ko. auto: the latter where /dev/margay is
+    /// yours.
+    #[arg(
+        long,
+        value_name = "auto|qemu|cokernel",
+        default_value = "auto",
+        hide_possible_values = true
+    )]
+    pub machine: Machine,
+    /// What executes a node of QEMU.
     #[arg(
         long,
         value_name = "auto|kvm|tcg",
@@ -137,6 +146,14 @@ pub struct Cli {
     /// The options that were given but `-n`, for a yod that is to have the same.
     #[arg(skip)]
     pub given: Vec<OsString>,
+}
+
+/// What makes the node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Machine {
+    Auto,
+    Qemu,
+    Cokernel,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]

@@ -6,26 +6,29 @@ use std::time::{Duration, Instant};
 
 use machine::Event;
 use machine::clock::Sample;
-use machine::keeper::{self, Job, Launch};
-use machine::machine::Machine;
+use machine::cokernel::{self, Cpus};
+use machine::keeper::{Job, Launch};
+use machine::machine::Machine as _;
 use machine::node::{Keeper, NoNode};
 use machine::pages;
 use machine::plan::{self, Bytes, Request};
 use machine::qemu::accel::{self, Choice};
 use machine::qemu::{Q35, Qemu};
 use machine::ready;
-use machine::resources::Resources;
+use machine::resources::{Resources, allowed_cpus};
 use rustix::event::PollFlags;
 use rustix::process::{Resource, getrlimit};
 use serde::Serialize;
 use wire::boot::node;
 
-use crate::cli::Format;
+use crate::cli::{Cli, Format};
 use crate::console;
 use crate::failure::{Failure, status};
 use crate::job::{END_LIMIT, boot_limit};
 use crate::loss::{Context, Loss};
+use crate::machines::{Host, Kind, Machine};
 use crate::parts::Parts;
+use crate::setup;
 
 /// Memory of the rank that the node is booted for.
 const PARTITION_BYTES: u64 = 16 << 20;
@@ -52,8 +55,9 @@ struct Row {
 }
 
 /// Prints the report on stdout; returns yod's exit status. `first` is a sample of the clocks from the start of the process.
-pub fn report(first: Sample, format: Format) -> u8 {
+pub fn report(cli: &Cli, first: Sample, format: Format) -> u8 {
     type Find = fn() -> Finding;
+    let kind = setup::kind(cli);
     let host: [(&str, Find); 11] = [
         (Q35::NAME, program),
         ("kernel", parts),
@@ -85,9 +89,18 @@ pub fn report(first: Sample, format: Format) -> u8 {
         rows.push(Row { what, state, text });
         bad
     };
-    let in_the_way = host.map(|(what, find)| show(what, find()));
-    let bad = match in_the_way.last() {
-        Some(0) => show("node", node(first)),
+    for (what, find) in host {
+        show(
+            what,
+            match find() {
+                Bad(why) if what == Q35::NAME && kind == Ok(Kind::Cokernel) => Note(why),
+                finding => finding,
+            },
+        );
+    }
+    let in_the_way = show("co-kernel", co_kernel(&kind));
+    let bad = match in_the_way {
+        0 => show("node", node(first, kind)),
         _ => show("node", Note("not booted: see BAD above".into())),
     };
     console::out(match (format, bad) {
@@ -185,22 +198,37 @@ fn large_pages() -> Finding {
     }
 }
 
+/// Whether there can be one; that there cannot is in the way where it was wanted.
+fn co_kernel(kind: &Result<Kind, Failure>) -> Finding {
+    match (kind, cokernel::usable()) {
+        (Err(failure), _) => Bad(failure.line.clone()),
+        (Ok(_), Ok(())) => Good(format!(
+            "{} opens: nodes of up to {} of this host's own cores",
+            cokernel::PATH,
+            Cpus::of_host(&allowed_cpus()).cores()
+        )),
+        (Ok(_), Err(why)) => Note(why),
+    }
+}
+
 /// Whether a node comes up.
-fn node(first: Sample) -> Finding {
+fn node(first: Sample, kind: Result<Kind, Failure>) -> Finding {
     let began = Instant::now();
-    match boot(first) {
-        Ok(accel) => Good(format!(
-            "booted under {accel} in {:.2} s",
+    match kind.and_then(|kind| boot(first, kind)) {
+        Ok(by) => Good(format!(
+            "booted {by} in {:.2} s",
             began.elapsed().as_secs_f64()
         )),
         Err(failure) => Bad(failure.line),
     }
 }
 
-fn boot(first: Sample) -> Result<accel::Accel, Failure> {
+/// Returns how it came up.
+fn boot(first: Sample, kind: Kind) -> Result<&'static str, Failure> {
     let request = Request {
         ranks: 1,
-        cores_per_rank: None,
+        // Linux loses no more than it must.
+        cores_per_rank: (kind == Kind::Cokernel).then_some(1),
         partition_bytes: Some(PARTITION_BYTES),
         pool_bytes: Some(0),
         oversubscribe: false,
@@ -211,7 +239,22 @@ fn boot(first: Sample) -> Result<accel::Accel, Failure> {
     let missing = |why: String| Failure::new(status::UNAVAILABLE, why);
     let limit = boot_limit()?;
     let parts = Parts::find()?;
-    let plan = plan::plan(&request, &Resources::of_host(), &Q35::LIMITS);
+    let machine = match kind {
+        Kind::Cokernel => Machine::Cokernel,
+        Kind::Qemu => Machine::Qemu(Q35 {
+            qemu: Qemu::find().map_err(|none| missing(none.to_string()))?,
+            accel: accel::choose(Choice::Auto).map_err(|no| missing(no.to_string()))?,
+            agent: parts.agent,
+            icount: false,
+            plugin: None,
+        }),
+    };
+    let host = Host {
+        resources: Resources::of_host(),
+        cpus: allowed_cpus(),
+    };
+    let (resources, limits) = machine.offer(&host)?;
+    let plan = plan::plan(&request, &resources, &limits);
     let job = Job {
         plan: plan.map_err(|no| missing(no.to_string()))?,
         ranks: 0..1,
@@ -221,13 +264,7 @@ fn boot(first: Sample) -> Result<accel::Accel, Failure> {
         binding: None,
     };
     let launch = Launch {
-        machine: Q35 {
-            qemu: Qemu::find().map_err(|none| missing(none.to_string()))?,
-            accel: accel::choose(Choice::Auto).map_err(|no| missing(no.to_string()))?,
-            agent: parts.agent,
-            icount: false,
-            plugin: None,
-        },
+        machine,
         kernel: parts.kernel,
         pct: parts.pct,
         refuse: [0; 8],
@@ -239,7 +276,7 @@ fn boot(first: Sample) -> Result<accel::Accel, Failure> {
         kernel: &launch.kernel,
     };
     let cannot = |error: std::io::Error| Failure::os("start the node keeper", error);
-    let mut keeper = keeper::start(&launch, job).map_err(cannot)?;
+    let mut keeper = Machine::keeper(&launch, job).map_err(cannot)?;
     let due = Instant::now() + limit;
     let came_up = keeper
         .node(|socket| readable(socket, due))
@@ -251,7 +288,7 @@ fn boot(first: Sample) -> Result<accel::Accel, Failure> {
         .and_then(|_| comes_up(&keeper, due, limit));
     let outcome = came_up.map_err(|loss| loss.explain(&context, false));
     keeper.leave(END_LIMIT);
-    outcome.map(|()| launch.machine.accel)
+    outcome.map(|()| launch.machine.how())
 }
 
 /// Waits for the kernel to say so.

@@ -3,14 +3,16 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use machine::machine::{Boot, Machine};
+use machine::cokernel::{self, Cokernel, Cpus};
+use machine::keeper::Launch;
+use machine::machine::{Boot, Machine as _};
 use machine::plan::{Bytes, Plan};
-use machine::qemu::Q35;
-use machine::qemu::accel::Accel;
+use machine::qemu::{self, Q35};
 use serde::Serialize;
 use wire::boot::table_bytes;
-use wire::ram::Ram;
 
+use crate::failure::Failure;
+use crate::machines::Machine;
 use crate::setup::Setup;
 
 /// The plan.
@@ -27,14 +29,30 @@ pub struct DryRun {
     /// Per rank.
     tables_bytes: u64,
     ram_bytes: u64,
-    ram_below_4g_bytes: u64,
-    accelerator: String,
+    #[serde(flatten)]
+    made_of: MadeOf,
     kernel: String,
     pct: String,
-    /// The machine's program and its arguments; RAM, POOL and IVSHMEM stand for descriptors.
-    machine: Vec<String>,
-    #[serde(skip)]
-    emulated: bool,
+}
+
+/// What is each machine's own.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum MadeOf {
+    Qemu {
+        ram_below_4g_bytes: u64,
+        accelerator: String,
+        /// The machine's program and its arguments; RAM, POOL and IVSHMEM stand for descriptors.
+        machine: Vec<String>,
+        #[serde(skip)]
+        emulated: bool,
+    },
+    Cokernel {
+        /// The device.
+        machine: [&'static str; 1],
+        /// Of this host.
+        cpus: Vec<u32>,
+    },
 }
 
 #[derive(Serialize)]
@@ -46,19 +64,28 @@ struct Rank {
 }
 
 impl DryRun {
-    /// Of a plan, and the RAM that it gets.
-    pub fn new(setup: &Setup, plan: &Plan, ram: &Ram, launcher: Option<String>) -> DryRun {
+    /// Of a plan, for a job that may use these CPUs.
+    ///
+    /// # Errors
+    /// It needs more memory than the machine can have.
+    pub fn new(
+        setup: &Setup,
+        plan: &Plan,
+        cpus: &[u32],
+        launcher: Option<String>,
+    ) -> Result<DryRun, Failure> {
         let launch = &setup.launch;
-        let boot = Boot {
-            kernel: &launch.kernel,
-            pct: &launch.pct,
-            command_line: &plan.command_line(ram),
+        let (ram_bytes, made_of) = match &launch.machine {
+            Machine::Qemu(q35) => of_qemu(q35, launch, plan)?,
+            Machine::Cokernel => {
+                let cpus = Cpus::of_host(cpus).choose(plan.cpus);
+                let made_of = MadeOf::Cokernel {
+                    machine: [cokernel::PATH],
+                    cpus: cpus.unwrap_or_default(),
+                };
+                (cokernel::bytes(plan), made_of)
+            }
         };
-        let descriptors = ["RAM", "POOL", "IVSHMEM"];
-        let arguments = launch.machine.arguments(plan, ram, &boot, descriptors);
-        let arguments = arguments
-            .iter()
-            .map(|word| word.to_string_lossy().into_owned());
         let ranks = (0..plan.ranks).map(|rank| {
             let cores = plan.cores(rank);
             Rank {
@@ -67,9 +94,7 @@ impl DryRun {
                 text: cores.to_string(),
             }
         });
-        let low = ram.ranges().iter().filter(|range| range.gpa < 4 << 30);
-        let path = |path: &Path| path.to_string_lossy().into_owned();
-        DryRun {
+        Ok(DryRun {
             program: setup.program.name(),
             launcher,
             ranks: ranks.collect(),
@@ -77,17 +102,11 @@ impl DryRun {
             partition_bytes: plan.partition_bytes,
             pool_bytes: plan.pool_bytes,
             tables_bytes: table_bytes(plan.partition_bytes),
-            ram_bytes: ram.bytes(),
-            ram_below_4g_bytes: low.map(|range| range.len_bytes).sum(),
-            accelerator: launch.machine.accel.to_string(),
-            kernel: path(&launch.kernel),
-            pct: path(&launch.pct),
-            machine: [path(&launch.machine.qemu.path)]
-                .into_iter()
-                .chain(arguments)
-                .collect(),
-            emulated: launch.machine.accel == Accel::Tcg,
-        }
+            ram_bytes,
+            made_of,
+            kernel: text_of(&launch.kernel),
+            pct: text_of(&launch.pct),
+        })
     }
 
     /// One line.
@@ -128,23 +147,71 @@ impl DryRun {
             text,
             "tables       {tables} per rank besides its memory, for page tables"
         )?;
-        let (all, low) = (Bytes(self.ram_bytes), Bytes(self.ram_below_4g_bytes));
-        writeln!(text, "guest RAM    {all}, {low} of it below 4 GiB")?;
-        let emulation = if self.emulated { " (emulation)" } else { "" };
-        writeln!(text, "accelerator  {}{emulation}", self.accelerator)?;
-        writeln!(text, "kernel       {}", self.kernel)?;
-        writeln!(text, "PCT          {}", self.pct)?;
-        let (program, arguments) = self.machine.split_first().ok_or(std::fmt::Error)?;
-        write!(text, "{:<12} {program}", Q35::NAME)?;
-        for word in arguments {
-            if word.starts_with('-') && !word.contains(',') {
-                write!(text, " \\\n    {word}")?;
-            } else {
-                write!(text, " {}", quoted(word))?;
+        let all = Bytes(self.ram_bytes);
+        match &self.made_of {
+            MadeOf::Qemu {
+                ram_below_4g_bytes,
+                accelerator,
+                machine,
+                emulated,
+            } => {
+                let low = Bytes(*ram_below_4g_bytes);
+                writeln!(text, "guest RAM    {all}, {low} of it below 4 GiB")?;
+                let emulation = if *emulated { " (emulation)" } else { "" };
+                writeln!(text, "accelerator  {accelerator}{emulation}")?;
+                writeln!(text, "kernel       {}", self.kernel)?;
+                writeln!(text, "PCT          {}", self.pct)?;
+                write_command(machine, text)
+            }
+            // The kernel and the PCT are root's, and lie elsewhere.
+            MadeOf::Cokernel { machine, cpus } => {
+                writeln!(text, "memory       {all} of this host's, of a piece")?;
+                let cpus = cokernel::list(cpus);
+                writeln!(text, "CPUs         {cpus} of this host")?;
+                writeln!(text, "{:<12} {}", Cokernel::NAME, machine[0])
             }
         }
-        writeln!(text)
     }
+}
+
+fn of_qemu(q35: &Q35, launch: &Launch<Machine>, plan: &Plan) -> Result<(u64, MadeOf), Failure> {
+    let ram = qemu::ram(plan).map_err(|bad| Failure::os("start the node", bad))?;
+    let boot = Boot {
+        kernel: &launch.kernel,
+        pct: &launch.pct,
+        command_line: &plan.command_line(&ram),
+    };
+    let arguments = q35.arguments(plan, &ram, &boot, ["RAM", "POOL", "IVSHMEM"]);
+    let arguments = arguments.iter();
+    let arguments = arguments.map(|word| word.to_string_lossy().into_owned());
+    let low = ram.ranges().iter().filter(|range| range.gpa < 4 << 30);
+    let made_of = MadeOf::Qemu {
+        ram_below_4g_bytes: low.map(|range| range.len_bytes).sum(),
+        accelerator: q35.accel.to_string(),
+        machine: std::iter::once(text_of(&q35.qemu.path))
+            .chain(arguments)
+            .collect(),
+        emulated: launch.machine.emulates(),
+    };
+    Ok((ram.bytes(), made_of))
+}
+
+/// Of QEMU, an option to a line.
+fn write_command(words: &[String], text: &mut String) -> std::fmt::Result {
+    let (program, arguments) = words.split_first().ok_or(std::fmt::Error)?;
+    write!(text, "{:<12} {program}", Q35::NAME)?;
+    for word in arguments {
+        if word.starts_with('-') && !word.contains(',') {
+            write!(text, " \\\n    {word}")?;
+        } else {
+            write!(text, " {}", quoted(word))?;
+        }
+    }
+    writeln!(text)
+}
+
+fn text_of(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
 }
 
 /// As a shell needs it.

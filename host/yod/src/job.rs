@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use machine::clock::Sample;
 use machine::node::{Keeper, NoNode, Node};
-use machine::qemu::accel::Accel;
 use machine::sys::{self, Mask, Signals};
 
 use crate::cli::{Cli, Format};
@@ -53,8 +52,10 @@ pub fn run(cli: &Cli, first: Sample, inherited: proxy::Inherited) -> Result<u8, 
     };
     let own = Setup::new(cli, &place, first);
     let party = Party::meet(cli, &place, &limits, own.as_ref().err())?;
-    let setup = setup::planned(own, cli, &place, party.host(), first);
-    let prepared = setup.and_then(|setup| Prepared::new(cli, &place, setup, launcher));
+    let host = party.host();
+    let setup = setup::planned(own, cli, &place, host.as_ref(), first);
+    let cpus = host.map_or_else(Vec::new, |host| host.cpus);
+    let prepared = setup.and_then(|setup| Prepared::new(cli, &place, setup, &cpus, launcher));
     let (prepared, party) = match prepared {
         Ok(Some(prepared)) => (prepared, party),
         Ok(None) => {
@@ -82,13 +83,15 @@ pub fn run(cli: &Cli, first: Sample, inherited: proxy::Inherited) -> Result<u8, 
         report: &|node| {
             let to = stats.as_ref()?;
             let machine = &setup.launch.machine;
-            let emulated = machine.accel == Accel::Tcg && !machine.icount;
+            let counts = machine.qemu().is_some_and(|q35| q35.icount);
+            let emulated = machine.emulates() && !counts;
             to.report(&Stats::collect(
                 &node.plan,
                 &node.comm,
                 &node.memory.file,
                 began.elapsed(),
                 emulated,
+                machine.qemu().is_none(),
             ))
         },
     };
@@ -118,6 +121,7 @@ impl Prepared {
         cli: &Cli,
         place: &Place,
         setup: Setup,
+        cpus: &[u32],
         launcher: Option<String>,
     ) -> Result<Option<Prepared>, Failure> {
         if let Some(format) = cli.dry_run {
@@ -128,9 +132,7 @@ impl Prepared {
                     streams: Streams::new(None, None)?,
                 }));
             };
-            let ram = machine::qemu::ram(plan);
-            let ram = ram.map_err(|bad| Failure::os("start the node", bad))?;
-            let all = DryRun::new(&setup, plan, &ram, launcher);
+            let all = DryRun::new(&setup, plan, cpus, launcher)?;
             console::out(match format {
                 Format::Text => all.text(),
                 Format::Json => all.json(),
@@ -173,9 +175,12 @@ impl With<'_> {
             machine: &setup.launch.machine,
             kernel: &setup.launch.kernel,
         };
+        let emulates = setup.launch.machine.emulates();
         let node = self.node(&context)?;
         if !cli.quiet && place.has_first() {
-            notice::emulation(setup.launch.machine.accel);
+            if emulates {
+                notice::emulation();
+            }
             notice::foreign_launcher(place, &setup.program);
         }
         let path = cli.gdb.as_ref();
@@ -209,8 +214,10 @@ impl With<'_> {
         if cli.quiet {
             return Ok((outcome, Vec::new()));
         }
-        let mxcsr = |rank| (rank, node.comm.rank(rank).node.mxcsr.load());
-        notice::exceptions(setup.launch.machine.accel, place.ranks.clone().map(mxcsr));
+        if emulates {
+            let mxcsr = |rank| (rank, node.comm.rank(rank).node.mxcsr.load());
+            notice::exceptions(place.ranks.clone().map(mxcsr));
+        }
         let hints = hints::collect(&node.plan, &node.comm, place.ranks.clone());
         Ok((outcome, hints))
     }

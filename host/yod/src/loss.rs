@@ -3,24 +3,19 @@
 use std::path::Path;
 use std::time::Duration;
 
-use machine::machine::Machine;
-use machine::qemu::Q35;
-use machine::qemu::accel::Accel;
 use machine::{Cause, Ended, UsedUp};
 use rustix::process::{Pid, WaitOptions, waitpid};
 
 use crate::console;
 use crate::failure::{Failure, signal_text, status};
+use crate::machines::Machine;
 use crate::panic_report::PanicReport;
 use crate::verdict::ranks_text;
-
-/// What a node is to its user's host: the processes that `ps` shows, the package that is installed.
-const MACHINE: &str = Q35::NAME;
 
 /// What explanations need.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
-    pub machine: &'a Q35,
+    pub machine: &'a Machine,
     pub kernel: &'a Path,
 }
 
@@ -65,7 +60,7 @@ impl Loss {
             ),
             Loss::Keeper(pid) => keeper(pid),
             Loss::Yod(rank) => yod(rank),
-            Loss::Hangs(limit) => hangs(limit, context.machine.accel),
+            Loss::Hangs(limit) => hangs(limit, context.machine),
         }
     }
 }
@@ -86,6 +81,7 @@ fn node(ended: &Ended, context: &Context<'_>, up: bool) -> Failure {
         text => format!(": {}", last_line(text)),
     };
     let when = if up { "" } else { " before it was up" };
+    let (name, machine) = (context.machine.name(), context.machine.executes_by());
     match &ended.cause {
         Cause::NotStarted(reason) => {
             Failure::new(status::OS, format_args!("cannot start the node: {reason}"))
@@ -93,6 +89,7 @@ fn node(ended: &Ended, context: &Context<'_>, up: bool) -> Failure {
         Cause::Killed(signo) => signalled(
             *signo,
             up,
+            name,
             format_args!(
                 "killed by {}{when}{complaint}{}",
                 signal_text(*signo),
@@ -102,6 +99,7 @@ fn node(ended: &Ended, context: &Context<'_>, up: bool) -> Failure {
         Cause::Ended(signo) => signalled(
             *signo,
             up,
+            name,
             format_args!("ended by {}{when}", signal_text(*signo)),
         ),
         Cause::Reset => Failure::new(
@@ -117,19 +115,18 @@ fn node(ended: &Ended, context: &Context<'_>, up: bool) -> Failure {
             } else {
                 status::UNAVAILABLE
             };
-            let (accel, why) = (context.machine.accel, first_line(&ended.complaint));
+            let why = first_line(&ended.complaint);
             Failure::new(
                 status,
                 format_args!(
-                    "the node ({MACHINE}, {accel}) stopped{when}: {why}; --accel tcg does without KVM, and please report it with these lines"
+                    "the node ({machine}) stopped{when}: {why}; --accel tcg does without KVM, and please report it with these lines"
                 ),
             )
         }
         Cause::Exited(code) if !up => {
             let line = context.machine.unfit().unwrap_or_else(|| {
-                let accel = context.machine.accel;
                 let why = or_log(&complaint, &ended.log);
-                format!("the node ({MACHINE}, {accel}) ended with status {code}{when}{why}")
+                format!("the node ({machine}) ended with status {code}{when}{why}")
             });
             Failure::new(status::UNAVAILABLE, line)
         }
@@ -138,7 +135,7 @@ fn node(ended: &Ended, context: &Context<'_>, up: bool) -> Failure {
             Failure::new(
                 status::SOFTWARE,
                 format_args!(
-                    "the node ({MACHINE}) ended with status {code} while ranks were running{why}"
+                    "the node ({name}) ended with status {code} while ranks were running{why}"
                 ),
             )
         }
@@ -146,13 +143,13 @@ fn node(ended: &Ended, context: &Context<'_>, up: bool) -> Failure {
 }
 
 /// A signal to the machine. 128 + n stands for what the program met, or for what was done to its node.
-fn signalled(signo: i32, up: bool, what: std::fmt::Arguments<'_>) -> Failure {
+fn signalled(signo: i32, up: bool, name: &str, what: std::fmt::Arguments<'_>) -> Failure {
     let status = if up {
         status::SIGNAL + (signo as u8 & 0x7f)
     } else {
         status::UNAVAILABLE
     };
-    Failure::new(status, format_args!("the node ({MACHINE}) was {what}"))
+    Failure::new(status, format_args!("the node ({name}) was {what}"))
 }
 
 /// SIGKILL that no process sent is the kernel's: at the limit on processor time, or when memory is short.
@@ -214,15 +211,12 @@ fn keeper(pid: Option<Pid>) -> Failure {
     }
 }
 
-fn hangs(limit: Duration, accel: Accel) -> Failure {
-    let hint = match accel {
-        Accel::Kvm => ", and --accel tcg does without KVM",
-        Accel::Tcg => "",
-    };
+fn hangs(limit: Duration, machine: &Machine) -> Failure {
+    let (by, hint) = (machine.how(), machine.way_out());
     Failure::new(
         status::UNAVAILABLE,
         format_args!(
-            "the node did not come up within {} s under {accel}: is this host overloaded? MARGAY_BOOT_TIMEOUT_S allows more{hint}",
+            "the node did not come up within {} s {by}: is this host overloaded? MARGAY_BOOT_TIMEOUT_S allows more{hint}",
             limit.as_secs_f64()
         ),
     )
@@ -252,7 +246,8 @@ pub fn timed_out(limit: Duration, alive: &[usize]) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use machine::qemu::Qemu;
+    use machine::qemu::accel::Accel;
+    use machine::qemu::{Q35, Qemu};
 
     fn explain(cause: Cause, complaint: &str, log: &str, up: bool) -> Failure {
         let ended = Ended {
@@ -265,7 +260,7 @@ mod tests {
     }
 
     fn explain_ended(ended: Ended, up: bool) -> Failure {
-        let machine = Q35 {
+        let machine = Machine::Qemu(Q35 {
             qemu: Qemu {
                 path: "/nonexistent/qemu".into(),
                 qboot: None,
@@ -274,7 +269,7 @@ mod tests {
             agent: "/nonexistent/agent.so".into(),
             icount: false,
             plugin: None,
-        };
+        });
         let context = Context {
             machine: &machine,
             kernel: Path::new("/nonexistent"),
@@ -374,6 +369,17 @@ mod tests {
         assert!(failure.status == 69 && failure.line.contains(line));
         let failure = explain(Cause::Stopped, words, "", true);
         assert!(failure.status == 70 && !failure.line.contains("before"));
+    }
+
+    /// QEMU was all that a node could be.
+    #[test]
+    fn a_co_kernel_is_no_qemu() {
+        let context = Context {
+            machine: &Machine::Cokernel,
+            kernel: Path::new("/nonexistent"),
+        };
+        let line = Loss::Hangs(Duration::from_secs(2)).explain(&context, false);
+        assert!(line.line.contains("within 2 s as a co-kernel: "));
     }
 
     #[test]

@@ -19,6 +19,7 @@ mod klog;
 mod launcher;
 mod lines;
 mod loss;
+mod machines;
 mod mpi;
 mod notice;
 mod output;
@@ -74,7 +75,7 @@ fn run(first: Sample, inherited: proxy::Inherited) -> Result<u8, Failure> {
         }
     };
     if let Some(format) = cli.doctor {
-        return Ok(doctor::report(first, format));
+        return Ok(doctor::report(&cli, first, format));
     }
     if let Some(format) = cli.ps {
         console::out(ps::list(format));

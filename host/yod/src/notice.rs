@@ -8,8 +8,6 @@ use std::fs::OpenOptions;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 
-use machine::qemu::accel::Accel;
-
 use crate::console;
 use crate::launcher::Launched;
 use crate::place::Place;
@@ -18,9 +16,9 @@ use crate::verdict::ranks_text;
 
 const TEXT: &str = "no KVM here: the CPU is emulated; compare counts and ratios, not seconds";
 
-/// Prints the notice if it is due.
-pub fn emulation(accel: Accel) {
-    if accel == Accel::Tcg && std::io::stderr().is_terminal() && first_time() {
+/// Prints the notice that the CPU is emulated if it is due.
+pub fn emulation() {
+    if std::io::stderr().is_terminal() && first_time() {
         console::say(TEXT);
     }
 }
@@ -43,11 +41,9 @@ fn foreign_line(launched: &Launched, mpi: &str) -> Option<String> {
     ))
 }
 
-/// Names ranks that unmasked SSE exceptions, which QEMU's TCG never raises: `mxcsr` of each rank that has ended.
-pub fn exceptions(accel: Accel, mxcsr: impl Iterator<Item = (usize, u64)>) {
-    if accel == Accel::Tcg
-        && let Some(line) = exceptions_line(mxcsr)
-    {
+/// Names ranks that unmasked SSE exceptions, which an emulated CPU (QEMU's TCG) never raises: `mxcsr` of each rank that has ended.
+pub fn exceptions(mxcsr: impl Iterator<Item = (usize, u64)>) {
+    if let Some(line) = exceptions_line(mxcsr) {
         console::say(line);
     }
 }

@@ -5,8 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
 use machine::binding::Binding;
-use machine::keeper::{self, Job, Launch};
-use machine::machine::Machine;
+use machine::keeper::{Job, Launch};
 use machine::node::Keeper;
 use machine::plan::Plan;
 use machine::rendezvous::{self, Guest, Member, NoMeeting, Role, Terms, Why};
@@ -18,6 +17,7 @@ use crate::cli::Cli;
 use crate::console;
 use crate::failure::{Failure, status};
 use crate::loss;
+use crate::machines::{Host, Machine};
 use crate::place::Place;
 use crate::setup::NODE_VARIABLES;
 use crate::supervise::FATAL;
@@ -125,12 +125,19 @@ impl Party {
     }
 
     /// What all of them may use; `None` for one that does not start the node.
-    pub fn host(&self) -> Option<Resources> {
-        match self {
-            Party::First { me, guests } if guests.is_empty() => Some(me.resources),
-            Party::First { .. } => Some(rendezvous::together(self.members())),
-            Party::Later(_) => None,
-        }
+    pub fn host(&self) -> Option<Host> {
+        let resources = match self {
+            Party::First { me, guests } if guests.is_empty() => me.resources,
+            Party::First { .. } => rendezvous::together(self.members()),
+            Party::Later(_) => return None,
+        };
+        let mut cpus: Vec<u32> = self
+            .members()
+            .flat_map(|member| member.cpus.clone())
+            .collect();
+        cpus.sort_unstable();
+        cpus.dedup();
+        Some(Host { resources, cpus })
     }
 
     /// Notifies the others that there will be no node.
@@ -147,7 +154,7 @@ impl Party {
     /// No process, descriptor or memory left.
     pub fn keeper(
         self,
-        launch: &Launch<impl Machine>,
+        launch: &Launch<Machine>,
         plan: Option<Plan>,
         place: &Place,
         due: Option<Instant>,
@@ -168,7 +175,7 @@ impl Party {
                     guests,
                     binding: Binding::new(cpus.into_iter().map(|(_, cpus)| cpus).collect()),
                 };
-                let started = keeper::start(launch, job);
+                let started = Machine::keeper(launch, job);
                 started.map_err(|error| Failure::os("start the node keeper", error))
             }
             (Party::Later(socket), _) => Ok(Keeper::of_job(socket)),
@@ -220,10 +227,12 @@ fn options(cli: &Cli) -> Vec<(String, String)> {
     let flag = |name, is_set: bool| option(name, is_set.then(String::new));
     let bytes = |bytes| machine::plan::Bytes(bytes).to_string();
     let accel = format!("{:?}", cli.accel).to_lowercase();
+    let machine = format!("{:?}", cli.machine).to_lowercase();
     let of_cli = [
         option("-d", cli.cores.map(|cores| cores.to_string())),
         option("-m", cli.memory.map(bytes)),
         option("--shared-memory", cli.shared_memory.map(bytes)),
+        option("--machine", Some(machine)),
         option("--accel", Some(accel)),
         flag("--oversubscribe", cli.oversubscribe),
         flag("--strace", cli.strace.is_some()),

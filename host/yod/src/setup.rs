@@ -2,11 +2,12 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use machine::clock::{self, Sample};
+use machine::cokernel;
 use machine::keeper::Launch;
-use machine::machine::Machine;
+use machine::machine::{Limits, Machine as _};
 use machine::plan::{Plan, Request, plan};
 use machine::qemu::accel::{self, Accel, Choice};
 use machine::qemu::{Q35, Qemu};
@@ -15,8 +16,9 @@ use rustix::io::{Errno, fcntl_getfd};
 use rustix::process::{WaitOptions, getpid, test_kill_process, waitpid};
 use wire::boot::flag;
 
-use crate::cli::{Cli, Populate};
+use crate::cli::{self, Cli, Populate};
 use crate::failure::{Failure, status};
+use crate::machines::{Host, Kind, Machine};
 use crate::parts::Parts;
 use crate::place::Place;
 use crate::program::Program;
@@ -40,7 +42,7 @@ pub const NODE_VARIABLES: [&str; 5] = [ICOUNT, OVERSUBSCRIBE, REFUSE, NODE_MIB, 
 /// Ready to run.
 pub struct Setup {
     pub program: Program,
-    pub launch: Launch<Q35>,
+    pub launch: Launch<Machine>,
     /// What the node will be; `None` when another yod decides that.
     pub plan: Option<Plan>,
 }
@@ -49,38 +51,65 @@ impl Setup {
     /// Checks all that does not depend on other yods of the job; there is no plan yet. `first` is a sample of the clocks from the start of
     /// the process.
     pub fn new(cli: &Cli, place: &Place, first: Sample) -> Result<Setup, Failure> {
-        let icount = is_set(ICOUNT);
         let refuse = refused_calls()?;
         let program = Program::find(&cli.command, &cli.variables, place)?;
         check_limits(1)?;
         check_linux()?;
         let Parts { kernel, pct, agent } = Parts::find()?;
-        let qemu = Qemu::find().map_err(|none| Failure::new(status::UNAVAILABLE, none))?;
-        let plugin = qemu_plugin()?;
-        let accel = if icount || plugin.is_some() {
-            Accel::Tcg
-        } else {
-            accelerator(cli.accel.into())?
+        let (machine, populate) = match kind(cli)? {
+            Kind::Qemu => {
+                let q35 = q35(cli, agent)?;
+                let populate = populates(cli.populate, q35.accel, cli.memory.is_some());
+                (Machine::Qemu(q35), populate)
+            }
+            // Its memory is there from the start.
+            Kind::Cokernel => (Machine::Cokernel, false),
         };
         Ok(Setup {
             program,
             launch: Launch {
-                machine: Q35 {
-                    qemu,
-                    accel,
-                    agent,
-                    icount,
-                    plugin,
-                },
+                machine,
                 kernel,
                 pct,
                 refuse,
-                populate: populates(cli.populate, accel, cli.memory.is_some()),
+                populate,
                 first,
             },
             plan: None,
         })
     }
+}
+
+/// Which machine makes the node.
+///
+/// # Errors
+/// A line: it was wanted, and cannot be.
+pub fn kind(cli: &Cli) -> Result<Kind, Failure> {
+    let accel = match cli.accel {
+        cli::Accel::Auto => None,
+        cli::Accel::Kvm => Some("--accel kvm"),
+        cli::Accel::Tcg => Some("--accel tcg"),
+    };
+    let variable = [ICOUNT, QEMU_PLUGIN].into_iter().find(|name| is_set(name));
+    Kind::choose(cli.machine, accel.or(variable), cokernel::usable)
+}
+
+fn q35(cli: &Cli, agent: PathBuf) -> Result<Q35, Failure> {
+    let icount = is_set(ICOUNT);
+    let qemu = Qemu::find().map_err(|none| Failure::new(status::UNAVAILABLE, none))?;
+    let plugin = qemu_plugin()?;
+    let accel = if icount || plugin.is_some() {
+        Accel::Tcg
+    } else {
+        accelerator(cli.accel.into())?
+    };
+    Ok(Q35 {
+        qemu,
+        accel,
+        agent,
+        icount,
+        plugin,
+    })
 }
 
 /// What [`Setup::new`] found, with a plan for the yod that starts the node: `host` is what the job may use.
@@ -91,10 +120,16 @@ pub fn planned(
     setup: Result<Setup, Failure>,
     cli: &Cli,
     place: &Place,
-    host: Option<Resources>,
+    host: Option<&Host>,
     first: Sample,
 ) -> Result<Setup, Failure> {
-    let plan = host.map(|host| make_plan(cli, place.size, &host, is_set(ICOUNT), first));
+    let plan = host.map(|host| {
+        let (resources, limits) = match &setup {
+            Ok(setup) => setup.launch.machine.offer(host)?,
+            Err(_) => (host.resources, Q35::LIMITS),
+        };
+        make_plan(cli, place.size, &resources, &limits, first)
+    });
     let plan = plan.transpose()?;
     let setup = setup?;
     plan.map_or(Ok(()), |plan| check_limits(plan.cpus))?;
@@ -164,9 +199,10 @@ fn make_plan(
     cli: &Cli,
     ranks: usize,
     host: &Resources,
-    icount: bool,
+    limits: &Limits,
     first: Sample,
 ) -> Result<Plan, Failure> {
+    let icount = is_set(ICOUNT);
     let mut flags = 0;
     for (wanted, flag) in [
         (cli.strace.is_some(), flag::TRACE),
@@ -190,7 +226,7 @@ fn make_plan(
         },
         node_bytes: node_bytes()?,
     };
-    plan(&request, host, &Q35::LIMITS).map_err(|error| Failure::new(status::USAGE, error))
+    plan(&request, host, limits).map_err(|error| Failure::new(status::USAGE, error))
 }
 
 fn node_bytes() -> Result<Option<u64>, Failure> {

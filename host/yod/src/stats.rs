@@ -25,6 +25,8 @@ pub struct Stats {
     wall_ns: u64,
     /// An emulator executed it, and did not count instructions: times are its and its host's.
     emulated: bool,
+    /// Cores and memory are the host's own: a co-kernel.
+    native: bool,
     node: Node,
     ranks: Vec<Rank>,
     cores: Vec<Core>,
@@ -97,13 +99,14 @@ struct Call {
 
 impl Stats {
     /// Reads all counters; the node may be running on. `ram`: RAM's file but for the pool; `wall`: how long the job has taken; `emulated`: by a CPU whose ticks are time,
-    /// but not that of any CPU there is.
+    /// but not that of any CPU there is; `native`: by the host's.
     pub fn collect(
         plan: &Plan,
         comm: &Comm,
         ram: impl AsFd,
         wall: Duration,
         emulated: bool,
+        native: bool,
     ) -> Stats {
         let ticks = |ticks: u64| Ticks {
             ticks,
@@ -119,6 +122,7 @@ impl Stats {
             tsc_hz: plan.tsc_hz,
             wall_ns: u64::try_from(wall.as_nanos()).unwrap_or(u64::MAX),
             emulated,
+            native,
             node: Node {
                 ram_bytes: header.ram_bytes.load(),
                 kernel_bytes: header.kernel_bytes.load(),
@@ -287,7 +291,7 @@ mod tests {
         comm.rank(1).node.peak_bytes.put(5 << 20);
         comm.header().populated_bytes.put(3 << 20);
         let wall = Duration::from_millis(1234);
-        let stats = Stats::collect(&plan, &comm, &memory.file, wall, true);
+        let stats = Stats::collect(&plan, &comm, &memory.file, wall, true, false);
         assert_eq!(stats.total.entries, 20);
         assert_eq!(
             stats.total.irqs_off_max,
@@ -317,5 +321,20 @@ mod tests {
             "K of memory behind it, 0K of that in pages of 2 MiB, 3M had before it was touched";
         assert!(table.contains(host), "{table}");
         assert!(json["node"]["resident_bytes"].as_u64() > Some(0));
+    }
+
+    /// Linux interrupts all CPUs of the machine at once, its own and those that it gave up.
+    #[test]
+    fn interrupts_from_linux_have_a_line() {
+        let (plan, comm, memory) = area();
+        let table = |native| {
+            let wall = Duration::from_secs(1);
+            Stats::collect(&plan, &comm, &memory.file, wall, false, native).table()
+        };
+        assert!(!table(true).contains("interrupts from Linux"));
+        comm.stats(1).other_interrupts.put(12);
+        let line = "interrupts from Linux: 12; boot Linux with no_ipi_broadcast=1\n";
+        assert!(table(true).contains(line) && !table(true).contains("host:"));
+        assert!(!table(false).contains("Linux"));
     }
 }

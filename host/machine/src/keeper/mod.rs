@@ -55,6 +55,21 @@ pub struct Launch<M> {
     pub first: Sample,
 }
 
+impl<M> Launch<M> {
+    /// The same with another machine.
+    #[must_use]
+    pub fn with<N>(&self, machine: N) -> Launch<N> {
+        Launch {
+            machine,
+            kernel: self.kernel.clone(),
+            pct: self.pct.clone(),
+            refuse: self.refuse,
+            populate: self.populate,
+            first: self.first,
+        }
+    }
+}
+
 /// Whose node it is.
 #[derive(Debug)]
 pub struct Job {

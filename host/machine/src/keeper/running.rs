@@ -58,7 +58,7 @@ impl<I: Instance> Running<I> {
         job: &Job,
     ) -> io::Result<Running<I>> {
         let plan = job.plan;
-        let memory = launch.machine.memory(&plan)?;
+        let (memory, reserved) = launch.machine.memory(&plan)?;
         let comm = Comm::map(&memory, &plan)?;
         for (to, from) in comm.header().refuse.iter().zip(launch.refuse) {
             to.put(from);
@@ -69,7 +69,7 @@ impl<I: Instance> Running<I> {
             pct: &launch.pct,
             command_line: &plan.command_line(&memory.ram),
         };
-        let machine = launch.machine.start(&plan, &memory, &boot)?;
+        let machine = launch.machine.start(&plan, &memory, reserved, &boot)?;
         // The node waits for its clock while it boots. Not before the machine is started: it would inherit this.
         sys::prefer_short_slices();
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZero::new(1));

@@ -68,25 +68,27 @@ impl Machine for Fake {
     const NAME: &'static str = "fake";
     const LIMITS: Limits = Limits {
         cores: 3,
+        default_fifths: 4,
         zeroed: false,
         unused: 0..0,
         above_kernel: 16 * MIB,
     };
+    type Reserved = ();
     type Instance = Runs;
 
-    fn memory(&self, _: &Plan) -> io::Result<Memory> {
+    fn memory(&self, _: &Plan) -> io::Result<(Memory, ())> {
         let ram = Ram::new(self.ram.iter().copied()).map_err(io::Error::other)?;
         let file = memfd_create("fake", MemfdFlags::CLOEXEC)?;
         ftruncate(&file, ram.bytes())?;
         let pool = memfd_create("fake-pool", MemfdFlags::CLOEXEC)?;
-        Ok(Memory { ram, file, pool })
+        Ok((Memory { ram, file, pool }, ()))
     }
 
     fn unfit(&self) -> Option<String> {
         None
     }
 
-    fn start(&self, plan: &Plan, _: &Memory, boot: &Boot<'_>) -> io::Result<Runs> {
+    fn start(&self, plan: &Plan, _: &Memory, (): (), boot: &Boot<'_>) -> io::Result<Runs> {
         let bells = Bells::new(plan.cpus, plan.ranks + 1)?;
         let started = Seen::Started {
             command_line: boot.command_line.into(),

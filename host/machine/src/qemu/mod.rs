@@ -53,20 +53,22 @@ impl Machine for Q35 {
     const NAME: &'static str = "QEMU";
     const LIMITS: Limits = Limits {
         cores: XAPIC_CORES,
+        default_fifths: 4,
         zeroed: true,
         // Between what firmware leaves below 1 MiB and the kernel's image.
         unused: COMM_BASE..PAGE_2M,
         above_kernel: 16 << 20,
     };
+    type Reserved = ();
     type Instance = Process;
 
-    fn memory(&self, plan: &Plan) -> io::Result<Memory> {
+    fn memory(&self, plan: &Plan) -> io::Result<(Memory, ())> {
         let ram = ram(plan).map_err(io::Error::other)?;
         let file = memfd_create("margay-ram", MemfdFlags::CLOEXEC)?;
         ftruncate(&file, ram.bytes() - plan.pool_file_bytes())?;
         let pool = memfd_create("margay-pool", MemfdFlags::CLOEXEC)?;
         ftruncate(&pool, plan.pool_file_bytes())?;
-        Ok(Memory { ram, file, pool })
+        Ok((Memory { ram, file, pool }, ()))
     }
 
     fn unfit(&self) -> Option<String> {
@@ -74,7 +76,7 @@ impl Machine for Q35 {
         version.map(|version| self.qemu.too_old(version))
     }
 
-    fn start(&self, plan: &Plan, memory: &Memory, boot: &Boot<'_>) -> io::Result<Process> {
+    fn start(&self, plan: &Plan, memory: &Memory, (): (), boot: &Boot<'_>) -> io::Result<Process> {
         Process::start(self, plan, memory, boot)
     }
 }

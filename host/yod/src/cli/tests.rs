@@ -87,6 +87,7 @@ fn mistakes_are_one_line() {
         ("-m 99999999999T x", "too large"),
         ("--shared-memory 5 x", "K, M or G"),
         ("--accel hvf x", "hvf"),
+        ("--machine xen x", "xen"),
         ("--env A x", "NAME=VALUE"),
         ("--env =b x", "NAME=VALUE"),
         ("--timeout 0 x", "more than 0"),

@@ -103,6 +103,25 @@ impl Stats {
         }
         let (ram, kernel) = (Bytes(self.node.ram_bytes), Bytes(self.node.kernel_bytes));
         writeln!(out, "node: {ram} of RAM, {kernel} of it for the kernel")?;
+        self.host_rows(out)?;
+        let wall = self.wall_ns as f64 / 1e9;
+        writeln!(
+            out,
+            "wall time: {wall:.3} s, with starting and ending the node"
+        )
+    }
+
+    /// What is the host's.
+    fn host_rows(&self, out: &mut String) -> std::fmt::Result {
+        if self.native {
+            return match self.total.other_interrupts {
+                0 => Ok(()),
+                count => writeln!(
+                    out,
+                    "interrupts from Linux: {count}; boot Linux with no_ipi_broadcast=1"
+                ),
+            };
+        }
         let (resident, large) = (self.node.resident_bytes, self.node.large_bytes);
         let populated = Bytes(self.node.populated_bytes);
         writeln!(
@@ -110,11 +129,6 @@ impl Stats {
             "host: {} of memory behind it, {} of that in pages of 2 MiB, {populated} had before it was touched",
             Bytes(resident),
             Bytes(large)
-        )?;
-        let wall = self.wall_ns as f64 / 1e9;
-        writeln!(
-            out,
-            "wall time: {wall:.3} s, with starting and ending the node"
         )
     }
 }
