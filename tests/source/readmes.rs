@@ -11,6 +11,7 @@ const FOLDERS: &[&str] = &[
     ".",
     "docs",
     "docs/adr",
+    "host/cokernel",
     "lib",
     "lib/mpi",
     "lib/mpi/bench",

@@ -51,6 +51,7 @@ const SLEEPERS: &[(&str, usize)] = &[
     ("lib/smartmap/test/harness.h", 1),        // polls
     ("lib/smartmap/test/peers.c", 1),          // the moment of the blow
     ("tests/launchers/ring.c", 1),             // polls
+    ("tests/cokernel/abuse.c", 1),             // the moment of the blow
     ("tests/programs/attack/busy.c", 1),       // a system call like others
     ("tests/programs/attack/stale.c", 1),      // polls
     ("tests/programs/bad/endless.c", 1),       // never ends

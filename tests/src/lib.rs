@@ -10,6 +10,7 @@ pub mod bench;
 pub mod capture;
 pub mod clean;
 pub mod compare;
+pub mod guest;
 pub mod limit;
 pub mod manifest;
 pub mod process;

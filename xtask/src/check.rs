@@ -9,6 +9,7 @@ use std::process::{Command, exit};
 use anyhow::{Result, ensure};
 
 use crate::build::{self, cargo};
+use crate::cokernel;
 use crate::plugin::{self, Built};
 use crate::programs;
 use crate::setup;
@@ -38,6 +39,8 @@ const NODE_CRATES: &[&str] = &[
 const NOISE_BY_PLUGIN: &str = "the_core_of_a_rank_executes_nothing_but_the_rank";
 /// Steps that are nothing without the plugin of QEMU.
 const PLUGIN: &[&str] = &["plugin"];
+/// The step that needs margay.ko.
+const COKERNEL: &str = "cokernel";
 /// Nodes that a step runs at the same time.
 const NODES: &str = "2";
 /// How long what takes as long as it is given goes on, where the environment does not say.
@@ -96,6 +99,11 @@ fn run_of(steps: Vec<Step>, only: Option<&str>) -> Result<()> {
             .iter_mut()
             .filter(|step| PLUGIN.contains(&step.name()));
         needing.for_each(|step| step.skip(&why));
+    }
+    if let Some(step) = steps.iter_mut().find(|step| step.name() == COKERNEL)
+        && let Some(why) = cokernel::build()?
+    {
+        step.skip(&why);
     }
     finish(&steps::run(steps)?)
 }
@@ -173,6 +181,7 @@ fn all_steps() -> Vec<Step> {
         Step::new("gdb", system("gdb")),
         Step::new("noise", noise()),
         Step::new("unseen", system("unseen")),
+        Step::new(COKERNEL, system("cokernel")),
         Step::new("bad-input", system("bad_input")),
         Step::new("installed", system("installed")),
         Step::new("mutation", system("mutation")),
@@ -357,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_that_need_the_plugin_are_steps() {
-        assert!(PLUGIN.iter().all(|name| has_step(name)));
+    fn steps_that_need_more_are_steps() {
+        assert!(PLUGIN.iter().all(|name| has_step(name)) && has_step(COKERNEL));
     }
 }

@@ -6,7 +6,9 @@
 
 mod build;
 mod check;
+mod cokernel;
 mod compare;
+mod debian;
 mod demo;
 mod install;
 mod kvm;
@@ -43,6 +45,8 @@ enum Task {
     Programs,
     /// Build the plugin that counts instructions and memory costs in QEMU, where its header can be had.
     Plugin,
+    /// Build margay.ko, which runs nodes beside Linux, for Debian's kernel of clouds, which is fetched and not installed.
+    Cokernel,
     /// Boot a node and run STREAM and a small gallery on two ranks.
     Demo,
     /// Run every test.
@@ -115,6 +119,7 @@ fn run(task: Task) -> Result<()> {
         Task::Build => build::all(),
         Task::Programs => programs::all(),
         Task::Plugin => plugin::task(),
+        Task::Cokernel => cokernel::run(),
         Task::Demo => demo::run(),
         Task::Check { only } => check::run(only.as_deref()),
         Task::CheckLong { only } => check::long(only.as_deref()),

@@ -13,10 +13,10 @@ use margay_bench::compare::journal::Journal;
 use margay_bench::compare::report::{Facts, Report};
 use margay_bench::compare::runner::{INTERRUPTED, Runner};
 use margay_bench::compare::system;
-use margay_bench::compare::tree::Tree;
 use margay_bench::lab::Lab;
 use margay_bench::number::number;
 use margay_bench::plugin;
+use margay_tests::guest::files::Tree;
 
 /// What a shell calls a program that SIGINT ended.
 const INTERRUPTED_STATUS: u8 = 130;

@@ -1,7 +1,7 @@
 //! Linux, Debian's kernel for clouds: the example of an adapter.
 //!
 //! 1. The machine is the one that yod would start (`machine`).
-//! 2. The program goes into an initial RAM disk (`cpio`), with the files that it needs (`tree`), bench/linux/init.c as the first
+//! 2. The program goes into an initial RAM disk (`guest::cpio`), with the files that it needs (`guest::files`), bench/linux/init.c as the first
 //!    process and a file that says what to run. The machine gets as much more memory as that disk takes.
 //! 3. Output comes over the serial console (`console`).
 //!
@@ -12,14 +12,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
+use margay_tests::guest::cpio::{Archive, Kind};
+use margay_tests::guest::{self, files::Tree};
 use margay_tests::tree;
 
 use super::console::{self, BEGIN};
-use super::cpio::{Archive, Kind};
 use super::machine::Machine;
 use super::margay::how;
 use super::system::{Mode, Order, Output, System};
-use super::tree::Tree;
 use crate::lab::{How, Lab};
 use crate::launch::Launch;
 use crate::scratch::Scratch;
@@ -112,8 +112,7 @@ impl<'a> Linux<'a> {
     /// # Errors
     /// When the kernel was not fetched or there is no compiler.
     pub fn new(lab: &'a Lab, output: &Path, tuning: Tuning) -> Result<Linux<'a>> {
-        let boot = output.with_file_name("linux").join("boot");
-        let kernel = find_kernel(&boot).context(
+        let kernel = guest::kernel(&output.with_file_name("linux")).context(
             "no kernel of Linux in the target directory: make compare fetches Debian's, and says why when it cannot",
         )?;
         let init = output.join("init");
@@ -247,18 +246,6 @@ fn room_for(tree: &Tree) -> u64 {
     (5 * tree.bytes() / 2).next_multiple_of(MIB) + 16 * MIB
 }
 
-/// The newest by name.
-fn find_kernel(boot: &Path) -> Option<PathBuf> {
-    let entries = fs::read_dir(boot).ok()?.filter_map(Result::ok);
-    entries
-        .map(|entry| entry.path())
-        .filter(|path| {
-            let name = path.file_name().unwrap_or_default();
-            name.to_string_lossy().starts_with("vmlinuz-")
-        })
-        .max()
-}
-
 /// The version that a kernel's image states: field kernel_version of its header, an offset from 0x200 (Linux,
 /// Documentation/arch/x86/boot.rst).
 fn version(image: &[u8]) -> Result<String> {
@@ -276,13 +263,13 @@ fn version(image: &[u8]) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::tree;
+    use margay_tests::guest::files;
     use std::time::Duration;
 
     fn order(mode: Mode, ranks: usize) -> Order<'static> {
         Order {
             program: Path::new("/p"),
-            tree: &tree::EMPTY,
+            tree: &files::EMPTY,
             args: &[],
             prepare: &[],
             mode,
@@ -346,7 +333,7 @@ mod tests {
 
     #[test]
     fn a_tree_gets_room_for_the_disk_and_its_files() {
-        assert_eq!(room_for(&tree::EMPTY), 0);
+        assert_eq!(room_for(&files::EMPTY), 0);
         let loader = Tree::gather(&[], Path::new("/usr/bin/env")).expect("a tree");
         assert!(room_for(&loader) > 2 * loader.bytes() && room_for(&loader).is_multiple_of(4096));
     }

@@ -6,7 +6,6 @@
 
 pub mod catalogue;
 pub mod console;
-pub mod cpio;
 mod executed;
 pub mod journal;
 pub mod linux;
@@ -17,4 +16,3 @@ pub mod report;
 pub mod runner;
 pub mod summary;
 pub mod system;
-pub mod tree;

@@ -16,12 +16,12 @@ use indicatif::{ProgressBar, ProgressStyle};
 use super::catalogue::Job;
 use super::journal::{Journal, Outcome, Sample};
 use super::system::{Column, Mode, Order, Output, System};
-use super::tree::{self, Tree};
 use super::{executed, memory};
 use crate::lab::{Lab, allowed_cores};
 use crate::output::{Results, series};
 use crate::plugin::{self, Report};
 use crate::scratch::Scratch;
+use margay_tests::guest::files::{self, Tree};
 
 /// A run takes seconds; whatever takes longer than this hangs.
 const LIMIT: Duration = Duration::from_secs(90);
@@ -222,7 +222,7 @@ impl Runner<'_> {
     }
 
     fn tree(&self, job: &Job) -> &Tree {
-        self.trees.get(job.name).unwrap_or(&tree::EMPTY)
+        self.trees.get(job.name).unwrap_or(&files::EMPTY)
     }
 
     /// Of everything that decides what a job measures: the program and all systems, so that what is compared was measured in

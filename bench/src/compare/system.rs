@@ -11,9 +11,9 @@ use anyhow::Result;
 
 use super::linux::{Linux, Tuning};
 use super::margay::{self, Margay};
-use super::tree::Tree;
 use crate::lab::Lab;
 use crate::launch::Launch;
+use margay_tests::guest::files::Tree;
 
 /// How a run is measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

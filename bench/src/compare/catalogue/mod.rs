@@ -9,10 +9,10 @@ mod short;
 mod trees;
 
 use super::system::Mode;
-use super::tree::Wanted;
 use crate::launch::Launch;
 pub use claims::{CLAIMS, Claim};
 pub use jobs::JOBS;
+use margay_tests::guest::files::Wanted;
 pub use plots::PLOTS;
 
 /// A program, run in a certain way.

@@ -1,6 +1,6 @@
 //! What the programs of `jobs` need besides themselves, and the packages of Debian that have it.
 
-use super::super::tree::Wanted;
+use margay_tests::guest::files::Wanted;
 
 const fn wanted(path: &'static str, package: &'static str) -> Wanted {
     Wanted {

@@ -11,10 +11,10 @@ use serde::Serialize;
 use crate::compare::machine::Machine;
 use crate::compare::margay::how;
 use crate::compare::system::{Mode, Order};
-use crate::compare::tree;
 use crate::lab::{Lab, allowed_cores};
 use crate::launch::Launch;
 use crate::process;
+use margay_tests::guest::files;
 
 /// What does not depend on the runs.
 #[derive(Clone, Serialize, Debug)]
@@ -74,7 +74,7 @@ fn machine(lab: &Lab, mode: Mode) -> Result<Machine> {
         .collect();
     let order = Order {
         program: &program,
-        tree: &tree::EMPTY,
+        tree: &files::EMPTY,
         args: &[],
         prepare: &[],
         mode,

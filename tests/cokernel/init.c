@@ -1,0 +1,103 @@
+/* The first process of the Linux beside which a co-kernel runs: loads /margay.ko, runs what /order has, and ends the machine.
+ *
+ * A line of /order is a user id, the seconds that it may take, and a program with its arguments. Each is run in turn, its output on the
+ * console between "@cokernel begin N" and "@cokernel end N HOW"; in the end follow the log of the kernel behind "@cokernel log" and, behind
+ * "@cokernel over", what the kernel prints from then on.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/klog.h>
+#include <sys/mount.h>
+#include <sys/reboot.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <termios.h>
+#include <unistd.h>
+
+enum { MOST_WORDS = 32, LINE = 4096, LOG_BYTES = 1 << 20 };
+
+static _Noreturn void end(void)
+{
+	fflush(stdout);
+	/* What the console has not sent yet would be lost. */
+	tcdrain(STDOUT_FILENO);
+	reboot(RB_POWER_OFF);
+	for (;;)
+		pause();
+}
+
+static void must(int ok, const char *what)
+{
+	if (ok)
+		return;
+	printf("\n@cokernel failed %s: %s\n", what, strerror(errno));
+	end();
+}
+
+static void run(int number, char *line)
+{
+	char *words[MOST_WORDS + 1];
+	int count = 0, status;
+
+	for (char *word = strtok(line, " \n"); word && count < MOST_WORDS; word = strtok(NULL, " \n"))
+		words[count++] = word;
+	words[count] = NULL;
+	if (count < 3)
+		return;
+	printf("\n@cokernel begin %d\n", number);
+	fflush(stdout);
+	pid_t child = fork();
+	if (child == 0) {
+		alarm(atoi(words[1])); /* survives execve */
+		must(setgroups(0, NULL) == 0 && setgid(atoi(words[0])) == 0 && setuid(atoi(words[0])) == 0, "setuid");
+		execv(words[2], words + 2);
+		_exit(127);
+	}
+	must(child > 0 && waitpid(child, &status, 0) == child, "a process");
+	if (WIFSIGNALED(status))
+		printf("\n@cokernel end %d signal %d\n", number, WTERMSIG(status));
+	else
+		printf("\n@cokernel end %d status %d\n", number, WEXITSTATUS(status));
+	fflush(stdout);
+}
+
+static void print_log(void)
+{
+	char *log = malloc(LOG_BYTES);
+	int bytes = klogctl(3 /* SYSLOG_ACTION_READ_ALL */, log, LOG_BYTES);
+
+	printf("\n@cokernel log\n");
+	if (bytes > 0)
+		fwrite(log, 1, bytes, stdout);
+	printf("\n@cokernel over\n");
+}
+
+int main(void)
+{
+	char line[LINE];
+
+	must(mount("dev", "/dev", "devtmpfs", 0, NULL) == 0, "mount /dev");
+	must(mount("proc", "/proc", "proc", 0, NULL) == 0, "mount /proc");
+	must(mount("sys", "/sys", "sysfs", 0, NULL) == 0, "mount /sys");
+	must(mount("tmp", "/tmp", "tmpfs", 0, NULL) == 0, "mount /tmp");
+	/* Only panics may come between our lines (syslog(2), SYSLOG_ACTION_CONSOLE_LEVEL). */
+	klogctl(8, NULL, 1);
+	int module = open("/margay.ko", O_RDONLY | O_CLOEXEC);
+	must(syscall(SYS_finit_module, module, "", 0) == 0, "load /margay.ko");
+	close(module);
+	FILE *order = fopen("/order", "re");
+	must(order != NULL, "/order");
+	for (int number = 0; fgets(line, sizeof(line), order); number++)
+		run(number, line);
+	print_log();
+	/* What ends with Linux is seen. */
+	klogctl(8, NULL, 8);
+	end();
+}
