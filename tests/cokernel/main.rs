@@ -2,6 +2,8 @@
 //! people who mean no good do. The node's kernel is node.c, whose every step is known. What device.c has found is in its output;
 //! here it is seen that all parts were run, and that the guest's Linux had nothing to complain of.
 
+mod job;
+
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -53,6 +55,7 @@ fn main() {
     let trials = vec![
         trial("five_levels_of_tables", || check("max", "5120M")),
         trial("four_levels_of_tables", || check("max,la57=off", "1536M")),
+        trial("a_job", job::check),
     ];
     libtest_mimic::run(&arguments, trials).exit();
 }

@@ -1,10 +1,11 @@
-//! margay.ko (host/cokernel), for Debian's kernel of clouds: fetches what a module is built with, and builds.
+//! margay.ko (host/cokernel): for Debian's kernel of clouds, which the tests boot, after fetching what a module of it is built with; or for
+//! the Linux that runs here.
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::build::{output, root};
 use crate::debian;
@@ -12,15 +13,26 @@ use crate::debian;
 /// Where the sources are.
 const SOURCES: &str = "host/cokernel";
 
-/// Builds it, into `cokernel/` beside the kernel and the PCT.
+/// Builds it, into `cokernel/` beside the kernel and the PCT; for the Linux that runs `here` into `cokernel-here/`.
 ///
 /// # Errors
 /// When what it takes cannot be had, or with the first thing that the compiler finds wrong.
-pub fn run() -> Result<()> {
-    build()?.map_or(Ok(()), |why| bail!(why))
+pub fn run(here: bool) -> Result<()> {
+    if !here {
+        return build()?.map_or(Ok(()), |why| bail!(why));
+    }
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease")?;
+    let release = release.trim();
+    let headers = Path::new("/lib/modules").join(release).join("build");
+    ensure!(
+        headers.is_dir(),
+        "no headers of this Linux in {}: apt-get install linux-headers-{release}",
+        headers.display()
+    );
+    build_with(&headers, &output().join("cokernel-here"))
 }
 
-/// As [`run`]; where the headers cannot be had it returns why.
+/// For Debian's; where the headers cannot be had it returns why.
 ///
 /// # Errors
 /// The first thing that the compiler finds wrong.
@@ -30,12 +42,15 @@ pub fn build() -> Result<Option<String>> {
         Err(why) => return Ok(Some(format!("no Linux to build margay.ko for: {why:#}"))),
     };
     include_where_it_lies(&headers)?;
-    let to = output().join("cokernel");
-    fs::create_dir_all(&to).with_context(|| format!("cannot make {}", to.display()))?;
-    copy_changed(&root().join(SOURCES), &to)?;
+    build_with(&headers, &output().join("cokernel")).map(|()| None)
+}
+
+fn build_with(headers: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to).with_context(|| format!("cannot make {}", to.display()))?;
+    copy_changed(&root().join(SOURCES), to)?;
     let made = Command::new("make")
         .args(["--silent", "-C"])
-        .arg(&headers)
+        .arg(headers)
         .arg(format!("M={}", to.display()))
         // What a make that runs us hands down is not meant for it.
         .env_remove("MAKEFLAGS")
@@ -43,7 +58,7 @@ pub fn build() -> Result<Option<String>> {
         .output()
         .context("cannot run make")?;
     if made.status.success() {
-        return Ok(None);
+        return Ok(());
     }
     let said = String::from_utf8_lossy(&made.stderr);
     bail!("margay.ko cannot be built: {}", first_error(&said))

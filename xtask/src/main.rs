@@ -45,8 +45,12 @@ enum Task {
     Programs,
     /// Build the plugin that counts instructions and memory costs in QEMU, where its header can be had.
     Plugin,
-    /// Build margay.ko, which runs nodes beside Linux, for Debian's kernel of clouds, which is fetched and not installed.
-    Cokernel,
+    /// Build margay.ko, which runs nodes beside Linux, for Debian's kernel of clouds: it is fetched and not installed.
+    Cokernel {
+        /// For the Linux that runs, whose headers are installed.
+        #[arg(long)]
+        here: bool,
+    },
     /// Boot a node and run STREAM and a small gallery on two ranks.
     Demo,
     /// Run every test.
@@ -119,7 +123,7 @@ fn run(task: Task) -> Result<()> {
         Task::Build => build::all(),
         Task::Programs => programs::all(),
         Task::Plugin => plugin::task(),
-        Task::Cokernel => cokernel::run(),
+        Task::Cokernel { here } => cokernel::run(here),
         Task::Demo => demo::run(),
         Task::Check { only } => check::run(only.as_deref()),
         Task::CheckLong { only } => check::long(only.as_deref()),

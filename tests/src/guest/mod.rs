@@ -15,6 +15,7 @@ use crate::process;
 use crate::scratch::Scratch;
 use crate::tree;
 use cpio::{Archive, Kind};
+use files::Tree;
 
 /// Begins each line of init's.
 const OWN: &str = "@cokernel ";
@@ -133,6 +134,14 @@ impl Guest {
         let bytes = fs::read(from).with_context(|| format!("cannot read {}", from.display()))?;
         self.archive.add(name, Kind::File(&bytes), 0);
         Ok(())
+    }
+
+    /// Files of this host, at the same paths.
+    ///
+    /// # Errors
+    /// When one cannot be read.
+    pub fn add_files(&mut self, files: &Tree) -> Result<()> {
+        files.pack(&mut self.archive)
     }
 
     /// What to run next, as which user, and for how long at most.
