@@ -61,7 +61,7 @@ impl Prefix {
     /// The installed yod, with the copied program.
     fn hello(&self, ranks: &str) -> Run {
         let path = |name: &str| self.0.join(name).to_string_lossy().into_owned();
-        Run::new([path("bin/yod"), "--accel".into(), tree::accel()])
+        Run::new([path("bin/yod"), tree::machine()])
             .args(&["-n", ranks, "--oversubscribe", "--"])
             .args(&[path("hello")])
     }

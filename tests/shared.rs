@@ -250,7 +250,7 @@ fn passes_beside_mounts(first: &str, program: &str) -> Result<()> {
     }
     let (program, yod) = (tree::program("glibc-static", program), tree::yod());
     let (program, yod) = (program.display(), yod.display());
-    let yod = format!("{yod} --accel {} --quiet --", tree::accel());
+    let yod = format!("{yod} {} --quiet --", tree::machine());
     for by in ["", &yod] {
         let script = format!("{first} && {by} {program}; exit $?");
         let run = Run::new(["unshare", "--mount", "--pid", "--fork", "--mount-proc"]);

@@ -39,8 +39,8 @@ struct margay_bell {
  */
 #define MARGAY_RESERVE _IOWR('M', 1, struct margay_reserve)
 /*
- * Returns a descriptor that maps memory (MAP_SHARED only): 0: all but the pool, offset 0 is its start; 1: the pool with its tail. Before
- * START only the communication area is mapped; EPERM for what no host process may map.
+ * Returns a descriptor that maps and reads memory, once: 0: all but the pool, offset 0 is its start; 1: the pool with its tail. Before
+ * START that is only the communication area; EPERM for what no host process may map. EALREADY.
  */
 #define MARGAY_MEMORY _IO('M', 2)
 #define MARGAY_BELL _IOW('M', 3, struct margay_bell)

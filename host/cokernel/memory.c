@@ -6,6 +6,8 @@
 #include "node.h"
 
 #include <linux/anon_inodes.h>
+#include <linux/file.h>
+#include <linux/fs.h>
 #include <linux/gfp.h>
 #include <linux/mm.h>
 #include <linux/module.h>
@@ -20,6 +22,9 @@
 
 /* The direct map of the node's first page tables ends below the kernel's. */
 #define MOST_PHYSICAL (1UL << 46)
+
+/* Inodes of parts, and how often each is open. */
+static DEFINE_MUTEX(parts_lock);
 
 static bool is_free_of_holes(unsigned long pfn, unsigned long end)
 {
@@ -106,8 +111,8 @@ int margay_memory_take(struct margay_node *node, const struct margay_reserve *wa
 		}
 	}
 	node->comm = (struct margay_range){ node->start + want->comm_offset, want->comm_bytes };
-	node->parts[0] = (struct margay_part){ node, 0, node->bytes - want->pool_bytes };
-	node->parts[1] = (struct margay_part){ node, node->bytes - want->pool_bytes, node->bytes };
+	node->parts[0] = (struct margay_part){ .node = node, .end = node->bytes - want->pool_bytes };
+	node->parts[1] = (struct margay_part){ .node = node, .start = node->parts[0].end, .end = node->bytes };
 	node->record = __va(node->start);
 	return 0;
 }
@@ -149,7 +154,7 @@ static bool is_shown(struct margay_part *part, u64 at, u64 end)
 
 	if (at < MARGAY_RECORD_BYTES || end > part->end || end > node->bytes - MARGAY_TAIL_BYTES)
 		return false;
-	while (part == &node->parts[0] && at < end) {
+	while (at < end) {
 		u64 next = shown_up_to(node, at);
 
 		if (next == at)
@@ -167,8 +172,8 @@ static vm_fault_t memory_fault(struct vm_fault *vmf)
 	if (!is_shown(part, at, at + PAGE_SIZE))
 		return VM_FAULT_SIGBUS;
 	vmf->page = pfn_to_page((part->node->start + at) >> PAGE_SHIFT);
-	/* By these a futex that processes share has its key; all files here have one mapping, of the inode of anonymous files. */
-	vmf->page->index = page_to_pfn(vmf->page);
+	/* By these a futex that processes share has its key. */
+	vmf->page->index = vmf->pgoff;
 	vmf->page->mapping = vmf->vma->vm_file->f_mapping;
 	get_page(vmf->page);
 	return 0;
@@ -181,47 +186,121 @@ static int memory_mmap(struct file *file, struct vm_area_struct *vma)
 	struct margay_part *part = file->private_data;
 	u64 pages = (part->end - part->start) >> PAGE_SHIFT, at;
 
-	if (!(vma->vm_flags & VM_MAYSHARE))
-		return -EINVAL;
 	if (vma->vm_pgoff > pages || vma_pages(vma) > pages - vma->vm_pgoff)
 		return -EPERM;
 	at = part->start + ((u64)vma->vm_pgoff << PAGE_SHIFT);
 	if (!is_shown(part, at, at + (vma->vm_end - vma->vm_start)))
 		return -EPERM;
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 3, 0)
-	vma->vm_flags |= VM_DONTEXPAND;
-#else
-	vm_flags_set(vma, VM_DONTEXPAND);
-#endif
+	/* No flags: a proxy has thousands of mappings, of which Linux joins what is adjacent. */
 	vma->vm_private_data = part;
 	vma->vm_ops = &memory_vm_ops;
 	return 0;
 }
 
+/* Where memory begins and ends, as of any file: all of it is there. */
+static loff_t memory_seek(struct file *file, loff_t at, int whence)
+{
+	struct margay_part *part = file->private_data;
+	u64 bytes = part->end - part->start;
+
+	return generic_file_llseek_size(file, at, whence, bytes, bytes);
+}
+
+static ssize_t memory_read(struct file *file, char __user *to, size_t bytes, loff_t *at)
+{
+	struct margay_part *part = file->private_data;
+	u64 from = part->start + *at;
+
+	if (*at < 0 || *at >= part->end - part->start)
+		return 0;
+	bytes = min_t(u64, bytes, PAGE_SIZE - from % PAGE_SIZE);
+	if (!is_shown(part, from, from + bytes))
+		return -EPERM;
+	if (copy_to_user(to, __va(part->node->start + from), bytes))
+		return -EFAULT;
+	*at += bytes;
+	return bytes;
+}
+
 static int memory_release(struct inode *inode, struct file *file)
 {
 	struct margay_part *part = file->private_data;
+	u64 at;
 
+	mutex_lock(&parts_lock);
+	if (!--part->opens) {
+		/* Whoever still has the inode does not open it again; who has a page pinned does not look for it. */
+		inode->i_private = NULL;
+		if (part->when_closed)
+			inode->i_fop = part->when_closed;
+		for (at = part->start; at < part->end; at += PAGE_SIZE)
+			pfn_to_page((part->node->start + at) >> PAGE_SHIFT)->mapping = NULL;
+	}
+	mutex_unlock(&parts_lock);
 	kref_put(&part->node->kref, margay_node_free);
 	return 0;
 }
 
+/* By a name in /proc. */
+static int memory_open(struct inode *inode, struct file *file)
+{
+	struct margay_part *part;
+
+	mutex_lock(&parts_lock);
+	part = inode->i_private;
+	if (part) {
+		kref_get(&part->node->kref);
+		part->opens++;
+		file->private_data = part;
+	}
+	mutex_unlock(&parts_lock);
+	return part ? 0 : -ENXIO;
+}
+
 static const struct file_operations memory_fops = {
 	.owner = THIS_MODULE,
+	.open = memory_open,
+	.llseek = memory_seek,
+	.read = memory_read,
 	.mmap = memory_mmap,
 	.release = memory_release,
 };
 
 int margay_memory_file(struct margay_node *node, unsigned long which)
 {
+	struct margay_part *part;
+	struct inode *inode;
+	struct file *file;
 	int fd;
 
 	if (which >= ARRAY_SIZE(node->parts))
 		return -EINVAL;
+	part = &node->parts[which];
+	if (part->made)
+		return -EALREADY;
 	kref_get(&node->kref);
-	fd = anon_inode_getfd("[margay]", &memory_fops, &node->parts[which], O_RDWR | O_CLOEXEC);
-	if (fd < 0)
+	part->opens = 1;
+	fd = anon_inode_getfd_secure("[margay]", &memory_fops, part, O_RDWR | O_CLOEXEC, NULL);
+	file = fd < 0 ? NULL : fget(fd);
+	if (fd < 0) {
 		kref_put(&node->kref, margay_node_free);
+		return fd;
+	}
+	part->made = true;
+	/* Another thread may have closed it by now. */
+	if (file && file->private_data == part) {
+		inode = file_inode(file);
+		mutex_lock(&parts_lock);
+		part->when_closed = inode->i_fop;
+		inode->i_private = part;
+		inode->i_fop = &memory_fops;
+		i_size_write(inode, part->end - part->start);
+		inode->i_blocks = i_size_read(inode) >> 9;
+		file->f_mode |= FMODE_LSEEK | FMODE_PREAD;
+		mutex_unlock(&parts_lock);
+	}
+	if (file)
+		fput(file);
 	return fd;
 }
 

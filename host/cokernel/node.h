@@ -38,10 +38,13 @@ struct margay_cpu {
 	poll_table table;
 };
 
-/* What a descriptor of MARGAY_MEMORY maps, from the start of memory. */
+/* What a descriptor of MARGAY_MEMORY maps, from the start of memory. It has an inode of its own, by which locks and futexes go. */
 struct margay_part {
 	struct margay_node *node;
 	u64 start, end;
+	bool made;
+	unsigned int opens;
+	const struct file_operations *when_closed;
 };
 
 enum margay_state { MARGAY_NEW, MARGAY_RESERVED, MARGAY_RUNNING, MARGAY_OVER };

@@ -52,15 +52,8 @@ impl Confined {
     pub fn job(&self, ranks: u64, options: &[&str], program: &[&str]) -> Result<Outcome> {
         let yod = format!("{TARGET}/release/yod");
         let (ranks, log) = (ranks.to_string(), format!("{SCRATCH}/log/kernel"));
-        let accel = tree::accel();
-        let command = [
-            yod.as_str(),
-            "--accel",
-            &accel,
-            "-n",
-            &ranks,
-            "--oversubscribe",
-        ];
+        let machine = tree::machine();
+        let command = [yod.as_str(), &machine, "-n", &ranks, "--oversubscribe"];
         let run = self
             .command()
             .args(&command)

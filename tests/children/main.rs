@@ -92,9 +92,9 @@ fn without_a_wait_are_listed() -> Result<()> {
 #[test]
 fn may_start_nodes() -> Result<()> {
     let inner = format!(
-        "{} --accel {} -m 64M --oversubscribe -- /usr/bin/uname -r",
+        "{} {} -m 64M --oversubscribe -- /usr/bin/uname -r",
         tree::yod().display(),
-        tree::accel()
+        tree::machine()
     );
     let outcome = script(
         &["-m", "64M"],
@@ -204,8 +204,8 @@ fn may_be_as_many_as_the_limit_allows() -> Result<()> {
     }
     let program = tree::program("glibc-static", "misused");
     let program = program.to_string_lossy();
-    let (yod, accel) = (tree::yod(), tree::accel());
-    let yod = [&yod.to_string_lossy(), "--accel", &accel, "-m", "64M", "--"];
+    let (yod, machine) = (tree::yod(), tree::machine());
+    let yod = [&*yod.to_string_lossy(), &machine, "-m", "64M", "--"];
     for (number, under) in (LONELY..).zip([&[][..], &yod]) {
         let user = [
             "/usr/bin/setpriv",

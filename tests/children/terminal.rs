@@ -102,11 +102,7 @@ impl Drop for Terminal {
 
 #[test]
 fn interactive_shells_control_their_jobs() -> Result<()> {
-    let yod = format!(
-        "{} --accel {} -m 64M -- ",
-        tree::yod().display(),
-        tree::accel()
-    );
+    let yod = format!("{} {} -m 64M -- ", tree::yod().display(), tree::machine());
     let scratch = Scratch::new()?;
     let startup = scratch.path().join("startup");
     std::fs::write(&startup, "PS1='> '\n")?;

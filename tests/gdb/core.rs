@@ -238,10 +238,8 @@ fn prepared(script: &str) -> Result<Vec<String>> {
     let scratch = Scratch::new()?;
     let program = build(&scratch, "dies", &[])?;
     let yod = margay_tests::tree::yod().to_string_lossy().into_owned();
-    let accel = margay_tests::tree::accel();
-    let rest = [
-        "--accel", &accel, "-m", "128M", "--", &program, "alone", "null",
-    ];
+    let machine = margay_tests::tree::machine();
+    let rest = [&machine, "-m", "128M", "--", &program, "alone", "null"];
     let script = format!("{script} && exec \"$0\" \"$@\"");
     let run = Run::new(["/usr/bin/unshare", "-m", "/bin/sh", "-c", &script, &yod]);
     let run = run.args(&rest).ulimit("-c", "unlimited");

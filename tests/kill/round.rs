@@ -65,8 +65,7 @@ fn command(program: &str, ranks: u64, options: &[String]) -> Vec<String> {
     let program = tree::program("glibc-static", program);
     let yod = [
         tree::yod().to_string_lossy().into_owned(),
-        "--accel".into(),
-        tree::accel(),
+        tree::machine(),
         "-n".into(),
         ranks.to_string(),
         "-m".into(),

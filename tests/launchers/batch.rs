@@ -46,12 +46,12 @@ fn limits_of_batch_systems_are_lived_with_or_named_once() -> Result<()> {
 
 /// So many ranks of a program as a launcher's command line has them, by this yod with this option.
 fn words(ranks: &str, yod: &Path, option: [&str; 2], program: &Path) -> Vec<String> {
-    let (yod, accel, program) = (
+    let (yod, machine, program) = (
         yod.to_string_lossy(),
-        tree::accel(),
+        tree::machine(),
         program.to_string_lossy(),
     );
-    let words = ["-n", ranks, &*yod, "--accel", &accel, "--oversubscribe"];
+    let words = ["-n", ranks, &*yod, &machine, "--oversubscribe"];
     let words = words.into_iter().chain(option).chain([&*program]);
     words.map(str::to_owned).collect()
 }

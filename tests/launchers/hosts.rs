@@ -39,9 +39,9 @@ impl Case<'_> {
         };
         let run = Run::new([self.mpi.launcher]);
         let run = run.args(&launch).args(&["-n", &all]);
-        let (own, accel) = (tree::yod(), tree::accel());
+        let (own, machine) = (tree::yod(), tree::machine());
         let run = if under_yod {
-            let options = ["--accel", &accel, "--oversubscribe", "-m", "256M"];
+            let options = [&machine, "--oversubscribe", "-m", "256M"];
             run.args(&[own.to_string_lossy()]).args(&options)
         } else {
             run

@@ -92,9 +92,9 @@ impl Mpi {
 
     /// What starts a job's ranks, as yods with these options if at all; the program follows.
     pub fn launch(&self, job: &Job, by: By, options: &[&str]) -> Run {
-        let (yod, accel, size) = (tree::yod(), tree::accel(), job.size().to_string());
+        let (yod, machine, size) = (tree::yod(), tree::machine(), job.size().to_string());
         let yod = yod.to_string_lossy();
-        let of_yod = ["--accel", &accel, "--oversubscribe"];
+        let of_yod = [&machine, "--oversubscribe"];
         let run = match by {
             By::Native => Run::new([self.launcher, "-n", &size]),
             By::Launcher => Run::new([self.launcher, "-n", &size, &yod])

@@ -51,11 +51,11 @@ impl Cluster {
     /// srun with these options, of a command; under yod with these, if any.
     fn srun(&self, job: &Job, options: &[&str], yod: Option<&[&str]>, command: &[&str]) -> Run {
         let own = tree::yod().to_string_lossy().into_owned();
-        let accel = tree::accel();
+        let machine = tree::machine();
         let run = Run::new(["srun", "--quiet"]).args(options);
         let run = match yod {
             Some(options) => run
-                .args(&[&*own, "--accel", &accel, "--oversubscribe"])
+                .args(&[&*own, &machine, "--oversubscribe"])
                 .args(options),
             None => run,
         };

@@ -196,7 +196,7 @@ fn yods_that_differ_are_named_with_the_difference() -> Result<()> {
         ("OMPI_COMM_WORLD_LOCAL_SIZE", "2".into()),
         ("PMIX_NAMESPACE", job.mark().into()),
     ];
-    let other = Run::new([copy.to_string_lossy()]).args(&["-m", "32M", "--accel", &tree::accel()]);
+    let other = Run::new([copy.to_string_lossy()]).args(&["-m", "32M", &tree::machine()]);
     let other = other.args(&[program.to_string_lossy()]);
     let yods = vec![
         job.start(job.yod(0, &[], HELLO, &[]))?,

@@ -30,8 +30,7 @@ fn ranks_of_an_mpi_that_meet_are_left_alone() -> Result<()> {
     let yod = tree::yod();
     let started = Run::new(["/usr/bin/mpiexec.hydra", "-n", "2", &yod.to_string_lossy()])
         .args(&[
-            "--accel",
-            &tree::accel(),
+            &tree::machine(),
             "-m",
             "256M",
             "--oversubscribe",

@@ -105,7 +105,7 @@ impl Run {
     /// yod with these options and arguments.
     #[must_use]
     pub fn yod(options: &[&str]) -> Run {
-        Run::bare_yod(&["--accel", &tree::accel()]).args(options)
+        Run::bare_yod(&[&tree::machine()]).args(options)
     }
 
     /// yod with nothing but these options and arguments.

@@ -38,6 +38,16 @@ pub fn accel() -> String {
     env::var("MARGAY_TEST_ACCEL").unwrap_or_else(|_| "tcg".into())
 }
 
+/// The option of yod that says what makes the nodes of tests: `--accel` with [`accel`], or a co-kernel where MARGAY_TEST_MACHINE
+/// says so.
+#[must_use]
+pub fn machine() -> String {
+    match env::var("MARGAY_TEST_MACHINE") {
+        Ok(machine) => format!("--machine={machine}"),
+        Err(_) => format!("--accel={}", accel()),
+    }
+}
+
 /// A number from the environment, or the default.
 #[must_use]
 pub fn number(variable: &str, default: u64) -> u64 {

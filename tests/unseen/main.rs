@@ -26,9 +26,13 @@ fn run_under(
 ) -> Result<(Outcome, Stats)> {
     let scratch = Scratch::new()?;
     let program = build(&scratch, name)?;
-    // Under KVM there is no count of instructions.
-    let accel = if counted { "tcg" } else { &tree::accel() };
-    let mut run = Run::bare_yod(&["--stats=json", "--oversubscribe", "--accel", accel])
+    // But for TCG there is no count of instructions.
+    let machine = if counted {
+        "--accel=tcg"
+    } else {
+        &tree::machine()
+    };
+    let mut run = Run::bare_yod(&["--stats=json", "--oversubscribe", machine])
         .args(options)
         .args(&["--", &program.to_string_lossy()])
         .args(args);
