@@ -13,7 +13,7 @@
 #define COMM_OFFSET MIB
 #define COMM_BYTES (64UL << 10)
 #define NODE_BYTES (64 * MIB)
-#define POOL_BYTES (8 * MIB)
+#define POOL_BYTES NODE_POOL_BYTES
 
 /* Ends this process when it does not hold; counts it when it does. */
 #define CHECK(ok) check(!!(ok), #ok, __FILE__, __LINE__)

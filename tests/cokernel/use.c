@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -75,6 +76,51 @@ static void use_as_memory(volatile uint64_t *words)
 	close(ends[1]);
 }
 
+/* A mapping may grow beyond what is shown: it is no memory there. */
+static void check_growth(int memory)
+{
+	int status;
+	volatile char *at = map(memory, NODE_SHOWN, 4096);
+
+	CHECK(at != MAP_FAILED);
+	at = mremap((void *)at, 4096, 4 * NODE_SHOWN_BYTES, MREMAP_MAYMOVE);
+	CHECK(at != MAP_FAILED);
+	at[2 * NODE_SHOWN_BYTES - 1] = 1;
+	pid_t child = fork();
+	if (child == 0)
+		_exit(at[2 * NODE_SHOWN_BYTES]);
+	CHECK(child > 0 && waitpid(child, &status, 0) == child && WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS);
+	CHECK(munmap((void *)at, 4 * NODE_SHOWN_BYTES) == 0);
+}
+
+/* Read, sought in and opened by its name in /proc like any file, within the same limits; copies of it are the process's. */
+static void check_file(int memory)
+{
+	char name[64];
+	uint64_t word = 0;
+	volatile uint64_t *own = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE, memory, NODE_SHOWN + 8 * 4096);
+
+	CHECK(own != MAP_FAILED && own[0] == 8);
+	own[0] = 1;
+	CHECK(pread(memory, &word, 8, NODE_SHOWN + 8 * 4096) == 8 && word == 8);
+	FAILS(EPERM, pread(memory, &word, 8, 0));
+	FAILS(EPERM, pread(memory, &word, 8, 2 * MIB));
+	FAILS(EPERM, pread(memory, &word, 8, NODE_SHOWN + 2 * NODE_SHOWN_BYTES));
+	CHECK(pread(memory, &word, 8, NODE_BYTES) == 0);
+	FAILS(EINVAL, pread(memory, &word, 8, -1));
+	FAILS(ESPIPE, pwrite(memory, &word, 8, NODE_SHOWN));
+	CHECK(lseek(memory, 0, SEEK_END) == (off_t)(NODE_BYTES - POOL_BYTES));
+	snprintf(name, sizeof(name), "/proc/self/fd/%d", memory);
+	int again = open(name, O_RDWR | O_CLOEXEC);
+	CHECK(again >= 0);
+	volatile uint64_t *same = map(again, NODE_SHOWN, 4096);
+	close(again);
+	CHECK(same != MAP_FAILED);
+	same[1] = 5;
+	CHECK(pread(memory, &word, 8, NODE_SHOWN + 8) == 8 && word == 5);
+	CHECK(munmap((void *)same, 4096) == 0 && munmap((void *)own, 4096) == 0);
+}
+
 /* Before START the communication area alone; then what the kernel shows, across two of its ranges, too. */
 void check_mappings(void)
 {
@@ -83,6 +129,8 @@ void check_mappings(void)
 
 	CHECK(pool >= 0);
 	FAILS(EINVAL, ioctl(node.fd, MARGAY_MEMORY, 2));
+	FAILS(EALREADY, ioctl(node.fd, MARGAY_MEMORY, 0));
+	FAILS(EPERM, map(pool, 0, 4096));
 	for (unsigned long i = 0; i < COMM_BYTES / 8; i++)
 		CHECK(node.comm[i] == 0);
 	FAILS(EPERM, map(memory, NODE_SHOWN, 4096));
@@ -99,7 +147,6 @@ void check_mappings(void)
 	FAILS(EPERM, map(pool, 0, POOL_BYTES));
 	FAILS(EPERM, map(pool, POOL_BYTES - 2 * MIB, 4096)); /* the PCT */
 	FAILS(EPERM, map(pool, POOL_BYTES - 4096, 8192));
-	FAILS(EINVAL, mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, memory, COMM_OFFSET));
 	FAILS(ENODEV, mmap(NULL, 4096, PROT_READ, MAP_SHARED, node.fd, 0));
 
 	volatile uint64_t *shown = map(memory, NODE_SHOWN, 2 * NODE_SHOWN_BYTES);
@@ -109,7 +156,8 @@ void check_mappings(void)
 	CHECK(rings(node.log));
 	for (unsigned long i = 0; i < 512; i++)
 		CHECK(shown[i * 512] == i);
-	FAILS(EFAULT, mremap((void *)shown, 4096, 8 * MIB, MREMAP_MAYMOVE));
+	check_growth(memory);
+	check_file(memory);
 	use_as_memory(node.comm + 64);
 	use_as_memory(last);
 	use_as_memory(shown);
