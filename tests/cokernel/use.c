@@ -75,6 +75,34 @@ static void use_as_memory(volatile uint64_t *words)
 	close(ends[1]);
 }
 
+/* What proxies do with files of memory besides mapping them. */
+static void use_as_file(int memory, int *kept)
+{
+	uint64_t copy = 0;
+	char name[32];
+
+	CHECK(lseek(memory, NODE_SHOWN + 5, SEEK_DATA) == NODE_SHOWN + 5);
+	CHECK(lseek(memory, NODE_SHOWN, SEEK_HOLE) == NODE_BYTES - POOL_BYTES);
+	FAILS(ENXIO, lseek(memory, NODE_BYTES, SEEK_DATA));
+	CHECK(pread(memory, &copy, 8, NODE_SHOWN + 3 * 4096) == 8 && copy == 3);
+	FAILS(EPERM, pread(memory, &copy, 8, 2 * MIB)); /* the kernel */
+	CHECK(pread(memory, &copy, 8, NODE_BYTES) == 0);
+	snprintf(name, sizeof(name), "/proc/self/fd/%d", memory);
+	int again = open(name, O_RDWR | O_CLOEXEC);
+	CHECK(again >= 0);
+	volatile uint64_t *mine = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE, again, NODE_SHOWN);
+	volatile uint64_t *shared = map(again, NODE_SHOWN, 4096);
+	CHECK(mine != MAP_FAILED && shared != MAP_FAILED);
+	mine[9] = 5;
+	CHECK(shared[9] == 0 && mine[9] == 5);
+	CHECK(munmap((void *)mine, 4096) == 0 && munmap((void *)shared, 4096) == 0);
+	struct flock lock = { .l_type = F_WRLCK, .l_start = NODE_SHOWN, .l_len = 1 };
+	CHECK(fcntl(memory, F_OFD_SETLK, &lock) == 0);
+	CHECK(fcntl(again, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_WRLCK);
+	*kept = open(name, O_PATH | O_CLOEXEC);
+	CHECK(*kept >= 0 && close(again) == 0);
+}
+
 /* Before START the communication area alone; then what the kernel shows, across two of its ranges, too. */
 void check_mappings(void)
 {
@@ -83,6 +111,8 @@ void check_mappings(void)
 
 	CHECK(pool >= 0);
 	FAILS(EINVAL, ioctl(node.fd, MARGAY_MEMORY, 2));
+	FAILS(EALREADY, ioctl(node.fd, MARGAY_MEMORY, 1));
+	FAILS(EPERM, map(pool, 0, 4096));
 	for (unsigned long i = 0; i < COMM_BYTES / 8; i++)
 		CHECK(node.comm[i] == 0);
 	FAILS(EPERM, map(memory, NODE_SHOWN, 4096));
@@ -99,7 +129,6 @@ void check_mappings(void)
 	FAILS(EPERM, map(pool, 0, POOL_BYTES));
 	FAILS(EPERM, map(pool, POOL_BYTES - 2 * MIB, 4096)); /* the PCT */
 	FAILS(EPERM, map(pool, POOL_BYTES - 4096, 8192));
-	FAILS(EINVAL, mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, memory, COMM_OFFSET));
 	FAILS(ENODEV, mmap(NULL, 4096, PROT_READ, MAP_SHARED, node.fd, 0));
 
 	volatile uint64_t *shown = map(memory, NODE_SHOWN, 2 * NODE_SHOWN_BYTES);
@@ -109,7 +138,14 @@ void check_mappings(void)
 	CHECK(rings(node.log));
 	for (unsigned long i = 0; i < 512; i++)
 		CHECK(shown[i * 512] == i);
-	FAILS(EFAULT, mremap((void *)shown, 4096, 8 * MIB, MREMAP_MAYMOVE));
+	/* One that grows has no more than is shown. */
+	int grown_ends[2], kept;
+	char *grown = mremap((void *)map(memory, NODE_SHOWN, 4096), 4096, 8 * MIB, MREMAP_MAYMOVE);
+	CHECK(grown != MAP_FAILED && pipe(grown_ends) == 0);
+	CHECK(write(grown_ends[1], grown + 2 * NODE_SHOWN_BYTES - 8, 8) == 8);
+	FAILS(EFAULT, write(grown_ends[1], grown + 2 * NODE_SHOWN_BYTES, 8));
+	CHECK(munmap(grown, 8 * MIB) == 0 && close(grown_ends[0]) == 0 && close(grown_ends[1]) == 0);
+	use_as_file(memory, &kept);
 	use_as_memory(node.comm + 64);
 	use_as_memory(last);
 	use_as_memory(shown);
@@ -131,6 +167,9 @@ void check_mappings(void)
 	CHECK(free_kib() - before > (long)(NODE_BYTES >> 10) - ALLOWED_KIB);
 	char page[4096];
 	CHECK(read(ends[0], page, 4096) == 4096 && ((uint64_t *)page)[1] == 99);
+	snprintf(page, sizeof(page), "/proc/self/fd/%d", kept);
+	FAILS(ENXIO, open(page, O_RDWR));
+	close(kept);
 	close(ends[0]);
 	close(ends[1]);
 	close(node.log);
