@@ -12,8 +12,6 @@
 #define MIB (1UL << 20)
 #define COMM_OFFSET MIB
 #define COMM_BYTES (64UL << 10)
-#define NODE_BYTES (64 * MIB)
-#define POOL_BYTES NODE_POOL_BYTES
 
 /* Ends this process when it does not hold; counts it when it does. */
 #define CHECK(ok) check(!!(ok), #ok, __FILE__, __LINE__)

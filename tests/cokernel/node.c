@@ -193,8 +193,7 @@ __attribute__((used)) void first(u64 rdi, u64 rsi)
 		asm volatile("pause");
 	record->shown[0] = (struct margay_range){ rsi + NODE_SHOWN, NODE_SHOWN_BYTES };
 	record->shown[1] = (struct margay_range){ rsi + NODE_SHOWN + NODE_SHOWN_BYTES, NODE_SHOWN_BYTES };
-	record->shown[2].start = rsi + record->memory.bytes - NODE_POOL_BYTES;
-	record->shown[2].bytes = NODE_POOL_BYTES - NODE_TAIL_BYTES;
+	record->shown[2] = (struct margay_range){ rsi + NODE_BYTES - POOL_BYTES, POOL_BYTES };
 	__atomic_store_n(&record->shown_count, 3, __ATOMIC_RELEASE);
 	out_number("up, cpus ", record->cpu_count);
 	out_number("pct ", *(u64 *)(BASE + record->pct.start - rsi));

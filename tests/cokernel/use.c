@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -76,49 +75,32 @@ static void use_as_memory(volatile uint64_t *words)
 	close(ends[1]);
 }
 
-/* A mapping may grow beyond what is shown: it is no memory there. */
-static void check_growth(int memory)
+/* What proxies do with files of memory besides mapping them. */
+static void use_as_file(int memory, int *kept)
 {
-	int status;
-	volatile char *at = map(memory, NODE_SHOWN, 4096);
+	uint64_t copy = 0;
+	char name[32];
 
-	CHECK(at != MAP_FAILED);
-	at = mremap((void *)at, 4096, 4 * NODE_SHOWN_BYTES, MREMAP_MAYMOVE);
-	CHECK(at != MAP_FAILED);
-	at[2 * NODE_SHOWN_BYTES - 1] = 1;
-	pid_t child = fork();
-	if (child == 0)
-		_exit(at[2 * NODE_SHOWN_BYTES]);
-	CHECK(child > 0 && waitpid(child, &status, 0) == child && WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS);
-	CHECK(munmap((void *)at, 4 * NODE_SHOWN_BYTES) == 0);
-}
-
-/* Read, sought in and opened by its name in /proc like any file, within the same limits; copies of it are the process's. */
-static void check_file(int memory)
-{
-	char name[64];
-	uint64_t word = 0;
-	volatile uint64_t *own = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE, memory, NODE_SHOWN + 8 * 4096);
-
-	CHECK(own != MAP_FAILED && own[0] == 8);
-	own[0] = 1;
-	CHECK(pread(memory, &word, 8, NODE_SHOWN + 8 * 4096) == 8 && word == 8);
-	FAILS(EPERM, pread(memory, &word, 8, 0));
-	FAILS(EPERM, pread(memory, &word, 8, 2 * MIB));
-	FAILS(EPERM, pread(memory, &word, 8, NODE_SHOWN + 2 * NODE_SHOWN_BYTES));
-	CHECK(pread(memory, &word, 8, NODE_BYTES) == 0);
-	FAILS(EINVAL, pread(memory, &word, 8, -1));
-	FAILS(ESPIPE, pwrite(memory, &word, 8, NODE_SHOWN));
-	CHECK(lseek(memory, 0, SEEK_END) == (off_t)(NODE_BYTES - POOL_BYTES));
+	CHECK(lseek(memory, NODE_SHOWN + 5, SEEK_DATA) == NODE_SHOWN + 5);
+	CHECK(lseek(memory, NODE_SHOWN, SEEK_HOLE) == NODE_BYTES - POOL_BYTES);
+	FAILS(ENXIO, lseek(memory, NODE_BYTES, SEEK_DATA));
+	CHECK(pread(memory, &copy, 8, NODE_SHOWN + 3 * 4096) == 8 && copy == 3);
+	FAILS(EPERM, pread(memory, &copy, 8, 2 * MIB)); /* the kernel */
+	CHECK(pread(memory, &copy, 8, NODE_BYTES) == 0);
 	snprintf(name, sizeof(name), "/proc/self/fd/%d", memory);
 	int again = open(name, O_RDWR | O_CLOEXEC);
 	CHECK(again >= 0);
-	volatile uint64_t *same = map(again, NODE_SHOWN, 4096);
-	close(again);
-	CHECK(same != MAP_FAILED);
-	same[1] = 5;
-	CHECK(pread(memory, &word, 8, NODE_SHOWN + 8) == 8 && word == 5);
-	CHECK(munmap((void *)same, 4096) == 0 && munmap((void *)own, 4096) == 0);
+	volatile uint64_t *mine = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE, again, NODE_SHOWN);
+	volatile uint64_t *shared = map(again, NODE_SHOWN, 4096);
+	CHECK(mine != MAP_FAILED && shared != MAP_FAILED);
+	mine[9] = 5;
+	CHECK(shared[9] == 0 && mine[9] == 5);
+	CHECK(munmap((void *)mine, 4096) == 0 && munmap((void *)shared, 4096) == 0);
+	struct flock lock = { .l_type = F_WRLCK, .l_start = NODE_SHOWN, .l_len = 1 };
+	CHECK(fcntl(memory, F_OFD_SETLK, &lock) == 0);
+	CHECK(fcntl(again, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_WRLCK);
+	*kept = open(name, O_PATH | O_CLOEXEC);
+	CHECK(*kept >= 0 && close(again) == 0);
 }
 
 /* Before START the communication area alone; then what the kernel shows, across two of its ranges, too. */
@@ -129,7 +111,7 @@ void check_mappings(void)
 
 	CHECK(pool >= 0);
 	FAILS(EINVAL, ioctl(node.fd, MARGAY_MEMORY, 2));
-	FAILS(EALREADY, ioctl(node.fd, MARGAY_MEMORY, 0));
+	FAILS(EALREADY, ioctl(node.fd, MARGAY_MEMORY, 1));
 	FAILS(EPERM, map(pool, 0, 4096));
 	for (unsigned long i = 0; i < COMM_BYTES / 8; i++)
 		CHECK(node.comm[i] == 0);
@@ -156,8 +138,14 @@ void check_mappings(void)
 	CHECK(rings(node.log));
 	for (unsigned long i = 0; i < 512; i++)
 		CHECK(shown[i * 512] == i);
-	check_growth(memory);
-	check_file(memory);
+	/* One that grows has no more than is shown. */
+	int grown_ends[2], kept;
+	char *grown = mremap((void *)map(memory, NODE_SHOWN, 4096), 4096, 8 * MIB, MREMAP_MAYMOVE);
+	CHECK(grown != MAP_FAILED && pipe(grown_ends) == 0);
+	CHECK(write(grown_ends[1], grown + 2 * NODE_SHOWN_BYTES - 8, 8) == 8);
+	FAILS(EFAULT, write(grown_ends[1], grown + 2 * NODE_SHOWN_BYTES, 8));
+	CHECK(munmap(grown, 8 * MIB) == 0 && close(grown_ends[0]) == 0 && close(grown_ends[1]) == 0);
+	use_as_file(memory, &kept);
 	use_as_memory(node.comm + 64);
 	use_as_memory(last);
 	use_as_memory(shown);
@@ -179,6 +167,9 @@ void check_mappings(void)
 	CHECK(free_kib() - before > (long)(NODE_BYTES >> 10) - ALLOWED_KIB);
 	char page[4096];
 	CHECK(read(ends[0], page, 4096) == 4096 && ((uint64_t *)page)[1] == 99);
+	snprintf(page, sizeof(page), "/proc/self/fd/%d", kept);
+	FAILS(ENXIO, open(page, O_RDWR));
+	close(kept);
 	close(ends[0]);
 	close(ends[1]);
 	close(node.log);
