@@ -13,6 +13,7 @@
 /* Its memory, and of that the pool. */
 #define NODE_BYTES (64UL << 20)
 #define POOL_BYTES (8UL << 20)
+/* Two ranges, one behind the other, from the start of memory. */
 #define NODE_SHOWN (16UL << 20)
 #define NODE_SHOWN_BYTES (1UL << 20)
 
