@@ -266,6 +266,29 @@ static const struct file_operations memory_fops = {
 	.release = memory_release,
 };
 
+/* A descriptor, and its file with a reference, if none has closed it by now. */
+static struct file *new_file(struct margay_part *part, int *fd)
+{
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 8, 0)
+	*fd = anon_inode_getfd_secure("[margay]", &memory_fops, part, O_RDWR | O_CLOEXEC, NULL);
+	return *fd < 0 ? NULL : fget(*fd);
+#else
+	struct file *file;
+
+	*fd = get_unused_fd_flags(O_CLOEXEC);
+	if (*fd < 0)
+		return NULL;
+	file = anon_inode_create_getfile("[margay]", &memory_fops, part, O_RDWR, NULL);
+	if (IS_ERR(file)) {
+		put_unused_fd(*fd);
+		*fd = PTR_ERR(file);
+		return NULL;
+	}
+	fd_install(*fd, get_file(file));
+	return file;
+#endif
+}
+
 int margay_memory_file(struct margay_node *node, unsigned long which)
 {
 	struct margay_part *part;
@@ -280,8 +303,7 @@ int margay_memory_file(struct margay_node *node, unsigned long which)
 		return -EALREADY;
 	kref_get(&node->kref);
 	part->opens = 1;
-	fd = anon_inode_getfd_secure("[margay]", &memory_fops, part, O_RDWR | O_CLOEXEC, NULL);
-	file = fd < 0 ? NULL : fget(fd);
+	file = new_file(part, &fd);
 	if (fd < 0) {
 		kref_put(&node->kref, margay_node_free);
 		return fd;

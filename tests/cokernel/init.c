@@ -1,7 +1,7 @@
 /* The first process of the Linux beside which a co-kernel runs: loads /margay.ko, runs what /order has, and ends the machine.
  *
- * A line of /order is a user id, the seconds that it may take, and a program with its arguments. Each is run in turn, its output on the
- * console between "@cokernel begin N" and "@cokernel end N HOW"; in the end follow the log of the kernel behind "@cokernel log" and, behind
+ * A line of /order is a user id, the seconds that it may take, and a program with its arguments. Each is run in turn, in a folder of its own, its output
+ * on the console between "@cokernel begin N" and "@cokernel end N HOW"; in the end follow the log of the kernel behind "@cokernel log" and, behind
  * "@cokernel over", what the kernel prints from then on.
  */
 #define _GNU_SOURCE
@@ -44,6 +44,7 @@ static void must(int ok, const char *what)
 static void run(int number, char *line)
 {
 	char *words[MOST_WORDS + 1];
+	char folder[32];
 	int count = 0, status;
 
 	for (char *word = strtok(line, " \n"); word && count < MOST_WORDS; word = strtok(NULL, " \n"))
@@ -51,12 +52,15 @@ static void run(int number, char *line)
 	words[count] = NULL;
 	if (count < 3)
 		return;
+	snprintf(folder, sizeof(folder), "/tmp/%d", number);
+	must(mkdir(folder, 0755) == 0 && chown(folder, atoi(words[0]), -1) == 0, "a folder");
 	printf("\n@cokernel begin %d\n", number);
 	fflush(stdout);
 	pid_t child = fork();
 	if (child == 0) {
 		alarm(atoi(words[1])); /* survives execve */
 		must(setgroups(0, NULL) == 0 && setgid(atoi(words[0])) == 0 && setuid(atoi(words[0])) == 0, "setuid");
+		must(chdir(folder) == 0, "chdir");
 		execv(words[2], words + 2);
 		_exit(127);
 	}

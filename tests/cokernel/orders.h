@@ -10,10 +10,10 @@
 #define NODE_WRITE 4 /* a word to each page shown: its number */
 /* Words: doorbells that each CPU had. */
 #define NODE_DOORBELLS 8
-/* Two ranges, one behind the other, from the start of memory. */
 /* Its memory, and of that the pool. */
 #define NODE_BYTES (64UL << 20)
 #define POOL_BYTES (8UL << 20)
+/* Two ranges, one behind the other, from the start of memory. */
 #define NODE_SHOWN (16UL << 20)
 #define NODE_SHOWN_BYTES (1UL << 20)
 
