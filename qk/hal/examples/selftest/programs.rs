@@ -284,12 +284,18 @@ pub fn run_all() {
 /// Runs programs while someone outside injects NMIs or machine checks, until enough have come.
 pub fn run_until_interrupted(enough: u64) {
     let before = qk_hal::traps::spurious_count();
+    let mut so_far = 0;
     stage().idle = Some(task::adopt());
     qk_hal::serial::line(format_args!("running"));
-    while qk_hal::traps::spurious_count() < before + enough {
+    while so_far < enough {
         with_frames(|| {
             assert!(run_pair(&raw const switching));
             assert!(run_pair(&raw const traps));
         });
+        let count = qk_hal::traps::spurious_count() - before;
+        if count != so_far {
+            qk_hal::serial::line(format_args!("interrupts: {count}"));
+        }
+        so_far = count;
     }
 }

@@ -86,7 +86,7 @@ pub fn kernel_main(boot: Boot) -> ! {
     machine::timer();
     match boot.cmdline {
         "nmi" => programs::run_until_interrupted(50),
-        "machine check" => programs::run_until_interrupted(1),
+        "machine check" => programs::run_until_interrupted(2),
         _ => programs::run_all(),
     }
     serial::line(format_args!("PASS {} cpus", cpu::count()));

@@ -5,6 +5,7 @@ pub mod features;
 pub(crate) mod gdt;
 pub(crate) mod local;
 mod percpu;
+mod speed;
 
 pub use features::{feature_words, giant_pages, hwcaps, identity_words};
 pub use local::id;
@@ -83,6 +84,7 @@ pub(crate) fn init_bsp() {
 pub(crate) fn init_this_cpu() {
     features::enable();
     features::set_tsc_aux(id() as u64);
+    speed::set();
 }
 
 /// Marks a spin loop for the CPU.
