@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use margay_tests::guest::Guest;
-use margay_tests::guest::files::{Tree, Wanted};
+use margay_tests::guest;
+use margay_tests::guest::files::Wanted;
 use margay_tests::tree;
 
 use super::complaints;
@@ -86,28 +86,12 @@ const fn coreutil(path: &'static str) -> Wanted {
 
 /// One rank and several, one job after the other on the same CPUs, of a user without rights.
 pub fn check() -> Result<()> {
-    let mut guest = Guest::new()?;
     let tools = ["/usr/bin/cat", "/usr/bin/chown", "/usr/bin/timeout"].map(coreutil);
-    guest.add_files(&Tree::gather(&tools, &tree::yod())?)?;
-    guest.add("yod", &tree::yod())?;
-    for folder in [
-        "usr/lib/firmware",
-        "usr/lib/firmware/margay",
-        "margay",
-        "program",
-    ] {
-        guest.add_folder(folder);
-    }
+    let mut guest = guest::with_yod(&tools)?;
+    guest.add_folder("program");
     for name in PROGRAMS {
         let file = tree::program("glibc-static", name);
         guest.add(&format!("program/{name}"), &file)?;
-    }
-    for name in ["margay.elf", "pct", "agent.so"] {
-        let file = tree::node_files().join(name);
-        // Root's, which the module reads, and those where yod looks for its own.
-        for folder in ["usr/lib/firmware/margay", "margay"] {
-            guest.add(&format!("{folder}/{name}"), &file)?;
-        }
     }
     for (user, command, ..) in COMMANDS {
         guest.run(user, JOB_LIMIT, command);

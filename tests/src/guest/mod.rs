@@ -15,7 +15,7 @@ use crate::process;
 use crate::scratch::Scratch;
 use crate::tree;
 use cpio::{Archive, Kind};
-use files::Tree;
+use files::{Tree, Wanted};
 
 /// Begins each line of init's.
 const OWN: &str = "@cokernel ";
@@ -67,6 +67,7 @@ pub struct Guest {
     scratch: Scratch,
     archive: Archive,
     order: String,
+    command_line: String,
 }
 
 /// What a command of the order did.
@@ -106,6 +107,7 @@ impl Guest {
             scratch,
             archive,
             order: String::new(),
+            command_line: COMMAND_LINE.to_owned(),
         };
         guest.add("init", &init)?;
         let module = tree::node_files().join("cokernel/margay.ko");
@@ -144,6 +146,12 @@ impl Guest {
         files.pack(&mut self.archive)
     }
 
+    /// A word more on its kernel's command line.
+    pub fn add_word(&mut self, word: &str) {
+        self.command_line.push(' ');
+        self.command_line.push_str(word);
+    }
+
     /// What to run next, as which user, and for how long at most.
     pub fn run(&mut self, user: u32, limit: Duration, command: &str) {
         let line = format!("{user} {} {command}\n", limit.as_secs());
@@ -165,7 +173,7 @@ impl Guest {
         let mut qemu = Command::new("setpriv")
             .args(["--pdeathsig", "KILL", "qemu-system-x86_64"])
             .args(["-display", "none", "-nodefaults", "-no-reboot"])
-            .args(["-serial", "stdio", "-append", COMMAND_LINE])
+            .args(["-serial", "stdio", "-append", &self.command_line])
             .args(options)
             .arg("-kernel")
             .arg(kernel)
@@ -186,6 +194,28 @@ impl Guest {
             None => format!("killed after {} s", limit.as_secs()),
         })
     }
+}
+
+/// A guest with yod, and the kernel and the PCT for the module; and with these programs.
+///
+/// # Errors
+/// When one of them was not built, or is not installed.
+pub fn with_yod(programs: &[Wanted]) -> Result<Guest> {
+    let mut guest = Guest::new()?;
+    guest.add_files(&Tree::gather(programs, &tree::yod())?)?;
+    guest.add("yod", &tree::yod())?;
+    // Root's, which the module reads, and those where yod looks for its own.
+    const FOLDERS: [&str; 2] = ["usr/lib/firmware/margay", "margay"];
+    for folder in ["usr/lib/firmware"].into_iter().chain(FOLDERS) {
+        guest.add_folder(folder);
+    }
+    for name in ["margay.elf", "pct", "agent.so"] {
+        let file = tree::node_files().join(name);
+        for folder in FOLDERS {
+            guest.add(&format!("{folder}/{name}"), &file)?;
+        }
+    }
+    Ok(guest)
 }
 
 /// Takes the console's text apart.

@@ -1,0 +1,114 @@
+//! The kernel on CPUs of a running Linux executes what it executes on a QEMU node, and on the core of a program that requests nothing
+//! it executes nothing. Needs the plugin of bench/plugin, margay.ko and yod: `cargo run -p xtask -- check --only cokernel-counts`.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use margay_bench::plugin::{self, Counts, Report};
+use margay_tests::guest;
+use margay_tests::tree::{self, root, target};
+
+/// Of each kind, as counted.c has them.
+const ROUNDS: usize = 40;
+/// What the kernel does by itself, and by how many percent it may differ: where frames lie decides how many page tables are written.
+const LOCAL: [(&str, u64); 4] = [("getpid", 0), ("mmap", 1), ("mprotect", 1), ("raise", 0)];
+/// In which the program requests nothing.
+const QUIET: &str = "10";
+const LIMIT: Duration = Duration::from_secs(300);
+
+fn tmp(name: &str) -> PathBuf {
+    let folder = target().join("tmp");
+    std::fs::create_dir_all(&folder).expect("the target directory is writable");
+    folder.join(name)
+}
+
+fn plugin_to(out: &Path) -> String {
+    let library = plugin::there(&target().join("bench")).expect("xtask builds the plugin");
+    let (library, out) = (library.display(), out.display());
+    format!("{library},out={out},scope=marks,model=off")
+}
+
+/// On a node that is a virtual machine.
+fn on_qemu(program: &Path) -> Report {
+    let out = tmp("counts-qemu.json");
+    let mut yod = Command::new(tree::yod());
+    yod.args(["--accel", "tcg", "-n", "1", "-m", "64M"])
+        .arg(program)
+        .env("MARGAY_QEMU_PLUGIN", plugin_to(&out));
+    let output = yod.output().expect("yod runs");
+    assert!(output.status.success(), "{output:?}");
+    Report::read(&out).expect("a report")
+}
+
+/// On a co-kernel beside Linux, which is told not to interrupt CPUs that it has given up.
+fn on_cokernel(program: &Path) -> Report {
+    let out = tmp("counts-cokernel.json");
+    let mut guest = guest::with_yod(&[]).expect("a guest");
+    guest.add("counted", program).expect("a program");
+    guest.add_word("no_ipi_broadcast=1");
+    let command = format!("/yod --machine cokernel -n 1 -d 1 -m 64M /counted {QUIET}");
+    guest.run(0, LIMIT, &command);
+    let plugin = plugin_to(&out);
+    let machine = "-accel tcg -cpu max -smp 4 -m 1536M -plugin".split(' ');
+    let options: Vec<&str> = machine.chain([&*plugin]).collect();
+    let outcome = guest.boot(&options, LIMIT).expect("it ends");
+    let [ran] = &outcome.ran[..] else {
+        panic!("{:?}", outcome.ran);
+    };
+    assert!(ran.how == "status 0", "{ran:?}");
+    Report::read(&out).expect("a report")
+}
+
+/// The regions of the only program that has marks.
+fn regions(report: &Report) -> &[Counts] {
+    let marked = |vcpu: &&plugin::Vcpu| !vcpu.regions.is_empty();
+    let mut vcpus = report.vcpus.iter().filter(marked);
+    let (vcpu, none) = (vcpus.next().expect("a CPU"), vcpus.next());
+    assert!(none.is_none() && !vcpu.open, "{report:?}");
+    assert_eq!(vcpu.regions.len(), (LOCAL.len() + 1) * ROUNDS + 1);
+    &vcpu.regions
+}
+
+/// The least that the kernel executed for a kind of call: a doorbell or a wait can only make it more.
+fn least(regions: &[Counts], kind: usize) -> u64 {
+    let rounds = regions[kind * ROUNDS..][..ROUNDS].iter();
+    let worked = rounds.map(|counts| counts.kernel.instructions - counts.kernel.waited);
+    worked.min().expect("rounds")
+}
+
+#[test]
+fn the_kernel_executes_what_it_does_on_qemu_and_nothing_beside_a_program() {
+    let program = tmp("counted");
+    let source = root().join("bench/cokernel/counted.c");
+    let mut cc = Command::new("cc");
+    cc.args([
+        "-std=gnu11",
+        "-O2",
+        "-static",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-o",
+    ]);
+    let compiled = cc.args([&program, &source]).status();
+    assert!(compiled.expect("a compiler").success());
+
+    let (qemu, cokernel) = (on_qemu(&program), on_cokernel(&program));
+    let (qemu, cokernel) = (regions(&qemu), regions(&cokernel));
+    for (kind, (name, percent)) in LOCAL.into_iter().enumerate() {
+        let (there, here) = (least(qemu, kind), least(cokernel, kind));
+        println!("{name}: {there} instructions on QEMU, {here} on a co-kernel");
+        let most = there * percent / 100;
+        assert!(here.abs_diff(there) <= most, "{name}: {there}, {here}");
+    }
+    let kind = LOCAL.len();
+    let (there, here) = (least(qemu, kind), least(cokernel, kind));
+    println!("lseek, shipped: {there} instructions on QEMU, {here} on a co-kernel");
+    // The bell is two registers of an xAPIC and a word, not one register; and the answer may come after the core has halted.
+    assert!(here <= 4 * there, "lseek: {there}, {here}");
+
+    let quiet = cokernel.last().expect("regions");
+    assert!(quiet.user.instructions > 10_000_000, "{quiet:?}");
+    assert_eq!((quiet.kernel_entries, quiet.kernel.instructions), (0, 0));
+}
