@@ -11,7 +11,7 @@ use wire::cokernel::{LOG_BYTES, MAGIC, Record};
 static RECORD: AtomicPtr<Record> = AtomicPtr::new(core::ptr::null_mut());
 
 fn record() -> Option<&'static Record> {
-    // SAFETY: 1. `read` stored a pointer to a record, which the direct map shows for good, or nothing did.
+    // SAFETY: 1. `open` stored a pointer to a record, which the direct map shows for good, or nothing did.
     //         2. The record is no RAM of the node's, and consists of atomics.
     unsafe { RECORD.load(Ordering::Relaxed).as_ref() }
 }
@@ -31,8 +31,7 @@ pub(crate) fn read(at: Phys) -> Result<Machine, &'static str> {
 }
 
 /// Whether this node is one.
-#[must_use]
-pub fn is_here() -> bool {
+pub(crate) fn is_here() -> bool {
     record().is_some()
 }
 
@@ -82,16 +81,15 @@ pub(crate) fn end(code: u8) {
     }
 }
 
-/// Lets processes of the host map `ranges`: nothing that ring 0 relies on.
-pub fn show(ranges: &[PhysRange]) {
+/// Lets processes of the host map `range`, too, which is pool memory.
+pub(crate) fn show(range: PhysRange) {
     let Some(record) = record() else {
         return;
     };
-    // BOUND: the ranges of RAM, at boot.
-    for (shown, range) in record.shown.iter().zip(ranges) {
+    let count = record.shown_count.peek();
+    if let Some(shown) = record.shown.get(count as usize) {
         shown.start.put(range.start.0);
         shown.len_bytes.put(range.len_bytes());
+        record.shown_count.store(count + 1);
     }
-    let count = ranges.len().min(record.shown.len());
-    record.shown_count.store(count as u64);
 }

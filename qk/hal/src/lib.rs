@@ -32,7 +32,7 @@ pub mod aspace;
 #[cfg(target_os = "none")]
 pub mod boot;
 #[cfg(target_os = "none")]
-pub mod cokernel;
+mod cokernel;
 #[cfg(target_os = "none")]
 pub mod cpu;
 #[cfg(target_os = "none")]

@@ -5,7 +5,7 @@
 //! against the pool, so a wrong address in the kernel's logic ends in a panic report and not in a broken heap.
 
 use crate::addr::{Phys, PhysRange};
-use crate::{ram, sync};
+use crate::{cokernel, ram, sync};
 use abi::map::PAGE;
 use arrayvec::ArrayVec;
 use core::arch::asm;
@@ -73,6 +73,18 @@ pub fn add_to_pool(ranges: &[PhysRange]) {
         slot.start.store(range.start.0, Ordering::Relaxed);
         slot.len_bytes.store(range.len_bytes(), Ordering::Relaxed);
     }
+}
+
+/// Lets processes of the host map `range`, where a device guards RAM. During boot.
+///
+/// # Panics
+/// When it is not pool memory: whoever maps it changes it at any moment.
+pub fn show(range: PhysRange) {
+    assert!(
+        in_pool(range.start, range.len_bytes()),
+        "{range:?} is not pool memory"
+    );
+    cokernel::show(range);
 }
 
 /// Whether `[at, at + len_bytes)` is pool memory, within one range.

@@ -23,6 +23,7 @@ pub fn die_as_told(cmdline: &str, heap_at: Phys) {
             table.set(7, shown);
             let _ = table.exchange(7, shown, heap_at.0 | P | U);
         }
+        "show-heap-to-host" => mem::show(PhysRange::new(heap_at, 4096)),
         "show-table" => {
             let frame = table_frame();
             let _ = Table::new(frame, 1);

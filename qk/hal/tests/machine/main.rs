@@ -211,6 +211,7 @@ fn ends_what_could_break_a_rust_object() {
         ("show-heap", ENTRY),
         ("show-heap-later", ENTRY),
         ("show-heap-instead", ENTRY),
+        ("show-heap-to-host", "is not pool memory"),
         ("show-table", ENTRY),
         ("link-page", ENTRY),
         ("link-unused", ENTRY),

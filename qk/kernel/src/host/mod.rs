@@ -71,11 +71,9 @@ pub fn publish_memory(ram_bytes: u64, kernel_bytes: u64) {
 
 /// What processes of the host may map besides the area, where there is a device that guards RAM: partitions, and the node pool.
 pub fn show(free: &Free, pool: Option<PhysRange>) {
-    let mut shown = free.ranges().clone();
-    if let Some(pool) = pool {
-        shown.insert(pool);
-    }
-    hal::cokernel::show(&shown);
+    let free = free.ranges().iter().copied();
+    // BOUND: the ranges of RAM, at boot.
+    free.chain(pool).for_each(hal::mem::show);
 }
 
 /// The node has booted, with the PCT (`true`) or without.
