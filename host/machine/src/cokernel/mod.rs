@@ -12,6 +12,7 @@ mod refused;
 mod running;
 
 use std::io;
+use std::time::Duration;
 
 use abi::map::{COMM_BASE, PAGE_2M};
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -88,6 +89,20 @@ fn parts(plan: &Plan, cpus: Vec<u32>) -> Parts {
     }
 }
 
+/// How long, and how often, CPUs are waited for that another node has: it may be ending.
+const ENDING_WAITS: usize = 100;
+const ENDING_WAIT: Duration = Duration::from_millis(20);
+
+fn reserve(device: &Device, parts: &Parts) -> Result<u64, Errno> {
+    for _ in 0..ENDING_WAITS {
+        match device.reserve(parts) {
+            Err(Errno::BUSY) => std::thread::sleep(ENDING_WAIT),
+            done => return done,
+        }
+    }
+    device.reserve(parts)
+}
+
 /// Memory of a piece from `start` on: the pool is its end.
 fn ram(start: u64, parts: &Parts) -> Result<Ram, Bad> {
     let pool = start.saturating_add(parts.bytes - parts.pool_bytes);
@@ -127,7 +142,7 @@ impl Machine for Cokernel {
         let too_few = || line(refused::too_few(plan.cpus, all.count()));
         let parts = parts(plan, cpus.ok_or_else(too_few)?);
         let device = Device::open().map_err(|errno| line(refused::open(errno)))?;
-        let start = device.reserve(&parts);
+        let start = reserve(&device, &parts);
         let start = start.map_err(|errno| line(refused::reserve(errno, &parts)))?;
         let part = |part| {
             let memory = device.memory(part);
