@@ -88,7 +88,7 @@ static void wait_for_cpus(void)
 			return;
 		usleep(20000);
 	}
-	printf("\n@cokernel failed %s: CPUs are missing", now);
+	must(0, "CPUs are missing");
 }
 
 static void print_log(void)
@@ -117,10 +117,9 @@ int main(void)
 	close(module);
 	FILE *order = fopen("/order", "re");
 	must(order != NULL, "/order");
-	wait_for_cpus();
 	for (int number = 0; fgets(line, sizeof(line), order); number++) {
-		run(number, line);
 		wait_for_cpus();
+		run(number, line);
 	}
 	print_log();
 	/* What ends with Linux is seen. */
