@@ -2,7 +2,9 @@
 //! people who mean no good do. The node's kernel is node.c, whose every step is known. What device.c has found is in its output;
 //! here it is seen that all parts were run, and that the guest's Linux had nothing to complain of.
 
+mod inside;
 mod job;
+mod suites;
 
 use std::path::Path;
 use std::process::Command;
@@ -51,11 +53,18 @@ const PROVOKED: [&str; 4] = [
 ];
 
 fn main() {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if let [first, words @ ..] = &words[..]
+        && first == inside::WORD
+    {
+        inside::main(words);
+    }
     let arguments = Arguments::from_args();
     let trials = vec![
         trial("five_levels_of_tables", || check("max", "5120M")),
         trial("four_levels_of_tables", || check("max,la57=off", "1536M")),
         trial("a_job", job::check),
+        trial("suites", suites::check),
     ];
     libtest_mimic::run(&arguments, trials).exit();
 }

@@ -1,0 +1,119 @@
+//! What this binary does in a guest that has the files of the host: it runs commands there, and looks whether Linux is as it was
+//! before.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, exit};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use margay_tests::limit::Limit;
+use margay_tests::process::shell_status;
+
+/// The argument by which it knows that it is there.
+pub const WORD: &str = "inside";
+/// Linux takes its time to free what it has from a process that ended.
+const SETTLES: Duration = Duration::from_secs(20);
+/// Between two looks.
+const MOMENT: Duration = Duration::from_millis(200);
+/// What may be missing: Linux has uses of its own meanwhile.
+const ALLOWED_KIB: i64 = 1024;
+
+/// Does what the words say.
+pub fn main(words: &[String]) -> ! {
+    let done = match words {
+        [what, command @ ..] if what == "whole" => whole(command),
+        _ => Err(anyhow::anyhow!("{words:?}: what is that?")),
+    };
+    match done {
+        Ok(status) => exit(status),
+        Err(error) => {
+            println!("\nFAILED {error:#}");
+            exit(99);
+        }
+    }
+}
+
+/// Runs a command; its status, if afterwards Linux has all that it had before.
+fn whole(command: &[String]) -> Result<i32> {
+    let [program, args @ ..] = command else {
+        bail!("no command");
+    };
+    let before = State::now()?;
+    let status = Command::new(program).args(args).status();
+    let status = status.with_context(|| format!("cannot run {program}"))?;
+    println!("\nwhole: {}", before.settle()?);
+    Ok(shell_status(status))
+}
+
+/// What a node takes from Linux, and has to give back.
+#[derive(Debug)]
+pub struct State {
+    /// Online, as Linux lists them.
+    cpus: String,
+    /// Masks of interrupts, by number.
+    interrupts: BTreeMap<String, String>,
+    free_kib: i64,
+}
+
+impl State {
+    /// As it is.
+    pub fn now() -> Result<State> {
+        let mut interrupts = BTreeMap::new();
+        for entry in fs::read_dir("/proc/irq")?.flatten() {
+            // Only numbers are folders, which have one.
+            if let Ok(mask) = fs::read_to_string(entry.path().join("smp_affinity")) {
+                interrupts.insert(entry.file_name().to_string_lossy().into_owned(), mask);
+            }
+        }
+        ensure!(!interrupts.is_empty(), "no interrupts in /proc/irq");
+        Ok(State {
+            cpus: read(Path::new("/sys/devices/system/cpu/online"))?,
+            interrupts,
+            free_kib: free_kib()?,
+        })
+    }
+
+    /// Waits until it is so again; what there is.
+    pub fn settle(&self) -> Result<String> {
+        let limit = Limit::new(SETTLES);
+        loop {
+            let now = State::now()?;
+            let lost = self.free_kib - now.free_kib;
+            let same = now.cpus == self.cpus && now.interrupts == self.interrupts;
+            if same && lost <= ALLOWED_KIB {
+                let (cpus, count) = (now.cpus.trim(), now.interrupts.len());
+                return Ok(format!("CPUs {cpus}, {count} interrupts, lost {lost} KiB"));
+            }
+            ensure!(
+                limit.left().is_some(),
+                "before {self:?}, then {now:?}: lost {lost} KiB"
+            );
+            std::thread::sleep(MOMENT);
+        }
+    }
+}
+
+/// What is free for all, and what each CPU has in lists of its own, which it gives back when it goes offline. Files that a command left
+/// in memory are not lost.
+fn free_kib() -> Result<i64> {
+    fs::write("/proc/sys/vm/drop_caches", "3").context("no caches to drop")?;
+    let (all, lists) = (
+        read(Path::new("/proc/meminfo"))?,
+        read(Path::new("/proc/zoneinfo"))?,
+    );
+    let sum = |text: &str, name: &str| -> i64 {
+        let numbers = text
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix(name));
+        let numbers =
+            numbers.filter_map(|number| number.trim().split(' ').next()?.parse::<i64>().ok());
+        numbers.sum()
+    };
+    Ok(sum(&all, "MemFree:") + sum(&all, "Shmem:") + 4 * sum(&lists, "count:"))
+}
+
+fn read(path: &Path) -> Result<String> {
+    fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+}
