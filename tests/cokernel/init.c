@@ -25,7 +25,7 @@
 #include <termios.h>
 #include <unistd.h>
 
-enum { MOST_WORDS = 32, LINE = 4096, LOG_BYTES = 1 << 20 };
+enum { MOST_WORDS = 64, LINE = 4096, LOG_BYTES = 4 << 20 };
 
 static int hosted;
 

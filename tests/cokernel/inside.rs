@@ -24,6 +24,7 @@ const ALLOWED_KIB: i64 = 1024;
 pub fn main(words: &[String]) -> ! {
     let done = match words {
         [what, command @ ..] if what == "whole" => whole(command),
+        [what, jobs, kills, seed] if what == "cycles" => cycles([jobs, kills, seed]),
         _ => Err(anyhow::anyhow!("{words:?}: what is that?")),
     };
     match done {
@@ -33,6 +34,12 @@ pub fn main(words: &[String]) -> ! {
             exit(99);
         }
     }
+}
+
+fn cycles(numbers: [&String; 3]) -> Result<i32> {
+    let [jobs, kills, seed] = numbers.map(|number| number.parse());
+    super::cycles::run(jobs?, kills?, seed?)?;
+    Ok(0)
 }
 
 /// Runs a command; its status, if afterwards Linux has all that it had before.
@@ -60,19 +67,27 @@ pub struct State {
 impl State {
     /// As it is.
     pub fn now() -> Result<State> {
-        let mut interrupts = BTreeMap::new();
-        for entry in fs::read_dir("/proc/irq")?.flatten() {
-            // Only numbers are folders, which have one.
-            if let Ok(mask) = fs::read_to_string(entry.path().join("smp_affinity")) {
-                interrupts.insert(entry.file_name().to_string_lossy().into_owned(), mask);
-            }
-        }
-        ensure!(!interrupts.is_empty(), "no interrupts in /proc/irq");
         Ok(State {
-            cpus: read(Path::new("/sys/devices/system/cpu/online"))?,
-            interrupts,
+            cpus: cpus()?,
+            interrupts: interrupts()?,
             free_kib: free_kib()?,
         })
+    }
+
+    /// Waits until it is so again, but for memory.
+    pub fn settle_but_memory(&self) -> Result<()> {
+        let limit = Limit::new(SETTLES);
+        loop {
+            let (cpus, interrupts) = (cpus()?, interrupts()?);
+            if cpus == self.cpus && interrupts == self.interrupts {
+                return Ok(());
+            }
+            ensure!(
+                limit.left().is_some(),
+                "before {self:?}, then CPUs {cpus}, interrupts {interrupts:?}"
+            );
+            std::thread::sleep(MOMENT);
+        }
     }
 
     /// Waits until it is so again; what there is.
@@ -93,6 +108,22 @@ impl State {
             std::thread::sleep(MOMENT);
         }
     }
+}
+
+fn cpus() -> Result<String> {
+    read(Path::new("/sys/devices/system/cpu/online"))
+}
+
+fn interrupts() -> Result<BTreeMap<String, String>> {
+    let mut masks = BTreeMap::new();
+    for entry in fs::read_dir("/proc/irq")?.flatten() {
+        // Only interrupts are folders, which have one.
+        if let Ok(mask) = fs::read_to_string(entry.path().join("smp_affinity")) {
+            masks.insert(entry.file_name().to_string_lossy().into_owned(), mask);
+        }
+    }
+    ensure!(!masks.is_empty(), "no interrupts in /proc/irq");
+    Ok(masks)
 }
 
 /// What is free for all, and what each CPU has in lists of its own, which it gives back when it goes offline. Files that a command left

@@ -2,8 +2,11 @@
 //! people who mean no good do. The node's kernel is node.c, whose every step is known. What device.c has found is in its output;
 //! here it is seen that all parts were run, and that the guest's Linux had nothing to complain of.
 
+mod bad;
+mod cycles;
 mod inside;
 mod job;
+mod long;
 mod suites;
 
 use std::path::Path;
@@ -64,7 +67,12 @@ fn main() {
         trial("five_levels_of_tables", || check("max", "5120M")),
         trial("four_levels_of_tables", || check("max,la57=off", "1536M")),
         trial("a_job", job::check),
+        trial("bad_input", bad::check),
+        trial("one_cpu", bad::one_cpu),
         trial("suites", suites::check),
+        trial("long_cycles", long::cycles).with_ignored_flag(true),
+        trial("long_conformance", long::conformance).with_ignored_flag(true),
+        trial("long_attack", long::attack).with_ignored_flag(true),
     ];
     libtest_mimic::run(&arguments, trials).exit();
 }

@@ -121,7 +121,8 @@ pub fn test_binary(name: &str) -> Result<PathBuf> {
     path.with_context(|| format!("{name}: {}", String::from_utf8_lossy(&built.stderr)))
 }
 
-fn shown(path: &Path) -> String {
+/// As a word of a command.
+pub fn shown(path: &Path) -> String {
     path.display().to_string()
 }
 

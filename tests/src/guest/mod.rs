@@ -22,7 +22,7 @@ use host::Served;
 /// Begins each line of init's.
 const OWN: &str = "@cokernel ";
 /// What the kernel is given: where to print, and to end when it cannot go on.
-const COMMAND_LINE: &str = "console=ttyS0 quiet panic=-1";
+const COMMAND_LINE: &str = "console=ttyS0 quiet panic=-1 log_buf_len=4M";
 /// How all programs for the guest are compiled.
 const FLAGS: [&str; 6] = [
     "-std=gnu11",
