@@ -106,6 +106,8 @@ impl State {
                 "before {self:?}, then {now:?}: lost {lost} KiB"
             );
             std::thread::sleep(MOMENT);
+            // Not at once: what is read again takes its time.
+            fs::write("/proc/sys/vm/drop_caches", "3").context("no caches to drop")?;
         }
     }
 }
@@ -126,10 +128,9 @@ fn interrupts() -> Result<BTreeMap<String, String>> {
     Ok(masks)
 }
 
-/// What is free for all, and what each CPU has in lists of its own, which it gives back when it goes offline. Files that a command left
-/// in memory are not lost.
+/// What is free for all or would be if it were wanted, which files in memory are, and what each CPU has in lists of its own, which it
+/// gives back when it goes offline.
 fn free_kib() -> Result<i64> {
-    fs::write("/proc/sys/vm/drop_caches", "3").context("no caches to drop")?;
     let (all, lists) = (
         read(Path::new("/proc/meminfo"))?,
         read(Path::new("/proc/zoneinfo"))?,
@@ -142,7 +143,9 @@ fn free_kib() -> Result<i64> {
             numbers.filter_map(|number| number.trim().split(' ').next()?.parse::<i64>().ok());
         numbers.sum()
     };
-    Ok(sum(&all, "MemFree:") + sum(&all, "Shmem:") + 4 * sum(&lists, "count:"))
+    let names = ["MemFree:", "Buffers:", "Cached:", "SReclaimable:"];
+    let all: i64 = names.iter().map(|name| sum(&all, name)).sum();
+    Ok(all + 4 * sum(&lists, "count:"))
 }
 
 fn read(path: &Path) -> Result<String> {
