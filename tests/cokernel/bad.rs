@@ -49,7 +49,12 @@ const FIRST: [Step; 12] = [
         "status 0",
         "",
     ),
-    (0, "/usr/bin/sleep 8", "status 0", ""),
+    (
+        0,
+        "/load /sys/devices/system/cpu/cpu3/online 0",
+        "status 0",
+        "",
+    ),
     (
         USERS[1],
         "/yod -n 1 -d 2 -m 64M /program/hello",
@@ -65,7 +70,7 @@ const FIRST: [Step; 12] = [
     (0, "/load", "status 1", "Resource temporarily unavailable"),
 ];
 /// A kernel that panics, one that hangs with interrupts off, a PCT that ends, none.
-const SECOND: [Step; 13] = [
+const SECOND: [Step; 14] = [
     (
         0,
         "/usr/bin/cp /panics /usr/lib/firmware/margay/margay.elf",
@@ -124,6 +129,13 @@ const SECOND: [Step; 13] = [
     (
         0,
         "/usr/bin/cp /margay/pct /usr/lib/firmware/margay/pct",
+        "status 0",
+        "",
+    ),
+    // The other user's job is over.
+    (
+        0,
+        "/load /sys/devices/system/cpu/cpu3/online 1",
         "status 0",
         "",
     ),

@@ -76,13 +76,12 @@ const COMMANDS: [Step; 10] = [
     ),
 ];
 const PROGRAMS: [&str; 4] = ["hello", "exit_code", "endless", "no_such_call"];
-const TOOLS: [&str; 8] = [
+const TOOLS: [&str; 7] = [
     "/usr/bin/cat",
     "/usr/bin/chmod",
     "/usr/bin/chown",
     "/usr/bin/cp",
     "/usr/bin/rm",
-    "/usr/bin/sleep",
     "/usr/bin/timeout",
     "/usr/bin/setsid",
 ];
