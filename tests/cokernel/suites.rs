@@ -90,14 +90,12 @@ impl Suite {
             "{:?}",
             outcome.ran
         );
-        for (ran, command) in outcome.ran.iter().zip(&self.commands) {
-            ensure!(
-                ran.how == "status 0",
-                "{command}: {}: {}",
-                ran.how,
-                ran.output
-            );
-        }
+        let both = outcome.ran.iter().zip(&self.commands);
+        let failed = both.filter(|(ran, _)| ran.how != "status 0");
+        let failed: Vec<String> = failed
+            .map(|(ran, command)| format!("{command}: {}: {}", ran.how, ran.output))
+            .collect();
+        ensure!(failed.is_empty(), "{}", failed.join("\n"));
         let complaints = complaints(&outcome.log);
         ensure!(complaints.is_empty(), "{complaints}");
         Ok(outcome)
