@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use margay_bench::plugin::{self, Counts, Report};
-use margay_tests::guest;
+use margay_tests::guest::Guest;
 use margay_tests::tree::{self, root, target};
 
 /// Of each kind, as counted.c has them.
@@ -44,7 +44,8 @@ fn on_qemu(program: &Path) -> Report {
 /// On a co-kernel beside Linux, which is told not to interrupt CPUs that it has given up.
 fn on_cokernel(program: &Path) -> Report {
     let out = tmp("counts-cokernel.json");
-    let mut guest = guest::with_yod(&[]).expect("a guest");
+    let mut guest = Guest::new().expect("a guest");
+    guest.add_yod(&[]).expect("files of a node");
     guest.add("counted", program).expect("a program");
     guest.add_word("no_ipi_broadcast=1");
     let command = format!("/yod --machine cokernel -n 1 -d 1 -m 64M /counted {QUIET}");

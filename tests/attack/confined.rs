@@ -69,6 +69,7 @@ impl Confined {
     fn command(&self) -> Run {
         let script = tree::root().join("tests/attack/confined.sh");
         let (target, scratch) = (tree::target(), self.scratch.path());
+        let boot = HANG.as_secs() * tree::slower();
         let unshare =
             "/usr/bin/unshare --pid --mount --net --ipc --uts --fork --kill-child --mount-proc";
         Run::new(unshare.split(' '))
@@ -77,7 +78,7 @@ impl Confined {
             .env(&[
                 ("TMPDIR", format!("{SCRATCH}/tmp")),
                 ("XDG_STATE_HOME", format!("{SCRATCH}/log")),
-                ("MARGAY_BOOT_TIMEOUT_S", HANG.as_secs().to_string()),
+                ("MARGAY_BOOT_TIMEOUT_S", boot.to_string()),
             ])
     }
 

@@ -1,5 +1,6 @@
-/* The first process of the Linux beside which a co-kernel runs: loads /margay.ko, runs what /order has, and ends the machine.
+/* The first process of the Linux beside which a co-kernel runs: loads what /modules names, runs what /order has, and ends the machine.
  *
+ * Where there is /mounts, lines of a kind of file system and a directory, these are mounted, and commands have /host, one of them, as their root.
  * A line of /order is a user id, the seconds that it may take, and a program with its arguments. Each is run in turn, in a folder of its own, its output
  * on the console between "@cokernel begin N" and "@cokernel end N HOW"; in the end follow the log of the kernel behind "@cokernel log" and, behind
  * "@cokernel over", what the kernel prints from then on.
@@ -8,20 +9,25 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <net/if.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/klog.h>
 #include <sys/mount.h>
 #include <sys/reboot.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <termios.h>
 #include <unistd.h>
 
-enum { MOST_WORDS = 32, LINE = 4096, LOG_BYTES = 1 << 20 };
+enum { MOST_WORDS = 64, LINE = 4096, LOG_BYTES = 4 << 20 };
+
+static int hosted;
 
 static _Noreturn void end(void)
 {
@@ -41,6 +47,50 @@ static void must(int ok, const char *what)
 	end();
 }
 
+/* The words of the next line of a file; 0 behind the last. */
+static int next(FILE *file, char *first, char *second)
+{
+	char line[LINE];
+
+	return file && fgets(line, sizeof(line), file) && sscanf(line, "%255s %255s", first, second) > 0;
+}
+
+static void load_modules(void)
+{
+	char path[256], none[256];
+	FILE *modules = fopen("/modules", "re");
+
+	while (next(modules, path, none)) {
+		int module = open(path, O_RDONLY | O_CLOEXEC);
+		must(syscall(SYS_finit_module, module, "", 0) == 0, path);
+		close(module);
+	}
+}
+
+/* The host's files are not the guest's to change. */
+static void mount_all(void)
+{
+	char kind[256], at[256];
+	FILE *mounts = fopen("/mounts", "re");
+
+	while (next(mounts, kind, at)) {
+		mkdir(at, 0755);
+		must(mount(kind, at, kind, strcmp(kind, "virtiofs") ? 0 : MS_RDONLY, NULL) == 0, at);
+		hosted = 1;
+	}
+}
+
+/* Launchers of MPI look for a network and the name of their host. */
+static void start_network(void)
+{
+	struct ifreq loopback = { .ifr_name = "lo", .ifr_flags = IFF_UP };
+	int any = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	must(sethostname("guest", 5) == 0, "a name");
+	must(any >= 0 && ioctl(any, SIOCSIFFLAGS, &loopback) == 0, "lo");
+	close(any);
+}
+
 static void run(int number, char *line)
 {
 	char *words[MOST_WORDS + 1];
@@ -53,12 +103,13 @@ static void run(int number, char *line)
 	if (count < 3)
 		return;
 	snprintf(folder, sizeof(folder), "/tmp/%d", number);
-	must(mkdir(folder, 0755) == 0 && chown(folder, atoi(words[0]), -1) == 0, "a folder");
 	printf("\n@cokernel begin %d\n", number);
 	fflush(stdout);
 	pid_t child = fork();
 	if (child == 0) {
 		alarm(atoi(words[1])); /* survives execve */
+		must(!hosted || chroot("/host") == 0, "chroot");
+		must(mkdir(folder, 0755) == 0 && chown(folder, atoi(words[0]), -1) == 0, "a folder");
 		must(setgroups(0, NULL) == 0 && setgid(atoi(words[0])) == 0 && setuid(atoi(words[0])) == 0, "setuid");
 		must(chdir(folder) == 0, "chdir");
 		execv(words[2], words + 2);
@@ -112,9 +163,9 @@ int main(void)
 	must(mount("tmp", "/tmp", "tmpfs", 0, NULL) == 0, "mount /tmp");
 	/* Only panics may come between our lines (syslog(2), SYSLOG_ACTION_CONSOLE_LEVEL). */
 	klogctl(8, NULL, 1);
-	int module = open("/margay.ko", O_RDONLY | O_CLOEXEC);
-	must(syscall(SYS_finit_module, module, "", 0) == 0, "load /margay.ko");
-	close(module);
+	load_modules();
+	mount_all();
+	start_network();
 	FILE *order = fopen("/order", "re");
 	must(order != NULL, "/order");
 	for (int number = 0; fgets(line, sizeof(line), order); number++) {

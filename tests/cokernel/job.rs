@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use margay_tests::guest;
+use margay_tests::guest::Guest;
 use margay_tests::guest::files::Wanted;
 use margay_tests::tree;
 
@@ -15,8 +15,10 @@ const LIMIT: Duration = Duration::from_secs(300);
 const JOB_LIMIT: Duration = Duration::from_secs(100);
 /// A user without rights, to whom the device is given.
 const USER: u32 = 1000;
-/// A command, how it ends, and what it prints.
-const COMMANDS: [(u32, &str, &str, &str); 10] = [
+/// Of whom, a command, how it ends, and what it prints.
+pub type Step = (u32, &'static str, &'static str, &'static str);
+
+const COMMANDS: [Step; 10] = [
     (
         USER,
         "/yod --machine cokernel -n 1 -m 64M /program/hello",
@@ -73,12 +75,20 @@ const COMMANDS: [(u32, &str, &str, &str); 10] = [
         "0-3",
     ),
 ];
-const PROGRAMS: [&str; 3] = ["hello", "exit_code", "endless"];
-
-const fn coreutil(path: &'static str) -> Wanted {
+const PROGRAMS: [&str; 4] = ["hello", "exit_code", "endless", "no_such_call"];
+const TOOLS: [&str; 7] = [
+    "/usr/bin/cat",
+    "/usr/bin/chmod",
+    "/usr/bin/chown",
+    "/usr/bin/cp",
+    "/usr/bin/rm",
+    "/usr/bin/timeout",
+    "/usr/bin/setsid",
+];
+const fn tool(path: &'static str) -> Wanted {
     Wanted {
         path,
-        package: "coreutils",
+        package: "coreutils util-linux",
         without: &[],
         optional: false,
     }
@@ -86,23 +96,34 @@ const fn coreutil(path: &'static str) -> Wanted {
 
 /// One rank and several, one job after the other on the same CPUs, of a user without rights.
 pub fn check() -> Result<()> {
-    let tools = ["/usr/bin/cat", "/usr/bin/chown", "/usr/bin/timeout"].map(coreutil);
-    let mut guest = guest::with_yod(&tools)?;
+    let mut guest = Guest::new()?;
+    add_files(&mut guest)?;
+    boot(guest, &COMMANDS, "4")
+}
+
+/// yod and what it runs.
+pub fn add_files(guest: &mut Guest) -> Result<()> {
+    guest.add_yod(&TOOLS.map(tool))?;
     guest.add_folder("program");
     for name in PROGRAMS {
         let file = tree::program("glibc-static", name);
         guest.add(&format!("program/{name}"), &file)?;
     }
-    for (user, command, ..) in COMMANDS {
-        guest.run(user, JOB_LIMIT, command);
+    Ok(())
+}
+
+/// Runs the commands on so many CPUs; each ends as it must, and Linux has nothing to complain of.
+pub fn boot(mut guest: Guest, commands: &[Step], cpus: &str) -> Result<()> {
+    for (user, command, ..) in commands {
+        guest.run(*user, JOB_LIMIT, command);
     }
     let accel = tree::accel();
-    let options = ["-accel", &accel, "-cpu", "max", "-smp", "4", "-m", "2G"];
+    let options = ["-accel", &accel, "-cpu", "max", "-smp", cpus, "-m", "2G"];
     let outcome = guest.boot(&options, LIMIT)?;
-    ensure!(outcome.ran.len() == COMMANDS.len(), "{:?}", outcome.ran);
-    for (ran, (_, command, how, shown)) in outcome.ran.iter().zip(COMMANDS) {
+    ensure!(outcome.ran.len() == commands.len(), "{:?}", outcome.ran);
+    for (ran, (_, command, how, shown)) in outcome.ran.iter().zip(commands) {
         ensure!(
-            ran.how == how && ran.output.contains(shown),
+            ran.how == *how && ran.output.contains(shown),
             "{command}: {}: {}",
             ran.how,
             ran.output

@@ -2,7 +2,12 @@
 //! people who mean no good do. The node's kernel is node.c, whose every step is known. What device.c has found is in its output;
 //! here it is seen that all parts were run, and that the guest's Linux had nothing to complain of.
 
+mod bad;
+mod cycles;
+mod inside;
 mod job;
+mod long;
+mod suites;
 
 use std::path::Path;
 use std::process::Command;
@@ -51,11 +56,23 @@ const PROVOKED: [&str; 4] = [
 ];
 
 fn main() {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if let [first, words @ ..] = &words[..]
+        && first == inside::WORD
+    {
+        inside::main(words);
+    }
     let arguments = Arguments::from_args();
     let trials = vec![
         trial("five_levels_of_tables", || check("max", "5120M")),
         trial("four_levels_of_tables", || check("max,la57=off", "1536M")),
         trial("a_job", job::check),
+        trial("bad_input", bad::check),
+        trial("one_cpu", bad::one_cpu),
+        trial("suites", suites::check),
+        trial("long_cycles", long::cycles).with_ignored_flag(true),
+        trial("long_conformance", long::conformance).with_ignored_flag(true),
+        trial("long_attack", long::attack).with_ignored_flag(true),
     ];
     libtest_mimic::run(&arguments, trials).exit();
 }

@@ -32,6 +32,8 @@ const SLEEPERS: &[(&str, usize)] = &[
     ("tests/children/killed.rs", 1), // the moment of the blow
     ("tests/children/main.rs", 1), // to be ended
     ("tests/children/terminal.rs", 1), // to be ended
+    ("tests/cokernel/cycles.rs", 1), // the moment of the blow
+    ("tests/cokernel/inside.rs", 2), // both poll
     ("tests/gdb/connection.rs", 1), // to be ended
     ("tests/hostile/round.rs", 2), // the moment of the attack, and how long it lasts
     ("tests/kill/round.rs", 1),  // the moment of the blow

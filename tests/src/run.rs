@@ -25,6 +25,8 @@ pub use outcome::Outcome;
 pub const HANG: Duration = Duration::from_secs(20);
 /// Time limits, in seconds, of programs that never end: where one has not begun within the first, the machine is busy and it gets more.
 pub const SECONDS_TO_BEGIN: [&str; 4] = ["2", "4", "8", "16"];
+/// What yod gives a node to come up.
+const BOOT_SECONDS: u64 = 20;
 /// A user that owns nothing ("nobody"), and its group.
 pub const NOBODY: u32 = 65534;
 /// The environment that both runs have besides their row's: yod looks for QEMU along it.
@@ -59,9 +61,14 @@ type Output = Receiver<std::io::Result<Captured>>;
 impl Run {
     /// A command line; the program is an absolute path.
     pub fn new(command: impl IntoIterator<Item = impl Into<String>>) -> Run {
+        let mut env = BTreeMap::from([("PATH".into(), PATH.into())]);
+        if tree::slower() > 1 {
+            let seconds = BOOT_SECONDS * tree::slower();
+            env.insert("MARGAY_BOOT_TIMEOUT_S".into(), seconds.to_string());
+        }
         Run {
             command: command.into_iter().map(Into::into).collect(),
-            env: BTreeMap::from([("PATH".into(), PATH.into())]),
+            env,
             stdin: Stdin::None,
             stdin_file: None,
             ulimits: Vec::new(),

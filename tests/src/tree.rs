@@ -48,6 +48,12 @@ pub fn machine() -> String {
     }
 }
 
+/// So many times as long as elsewhere may things take: MARGAY_TEST_SLOWER, 1 unless set.
+#[must_use]
+pub fn slower() -> u64 {
+    number("MARGAY_TEST_SLOWER", 1)
+}
+
 /// A number from the environment, or the default.
 #[must_use]
 pub fn number(variable: &str, default: u64) -> u64 {

@@ -3,6 +3,7 @@
 
 pub mod cpio;
 pub mod files;
+mod host;
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -16,11 +17,12 @@ use crate::scratch::Scratch;
 use crate::tree;
 use cpio::{Archive, Kind};
 use files::{Tree, Wanted};
+use host::Served;
 
 /// Begins each line of init's.
 const OWN: &str = "@cokernel ";
 /// What the kernel is given: where to print, and to end when it cannot go on.
-const COMMAND_LINE: &str = "console=ttyS0 quiet panic=-1";
+const COMMAND_LINE: &str = "console=ttyS0 quiet panic=-1 log_buf_len=4M";
 /// How all programs for the guest are compiled.
 const FLAGS: [&str; 6] = [
     "-std=gnu11",
@@ -66,8 +68,11 @@ pub fn compile(sources: &[&str], to: &Path, more: &[&str]) -> Result<()> {
 pub struct Guest {
     scratch: Scratch,
     archive: Archive,
+    modules: String,
     order: String,
     command_line: String,
+    /// Whether it has the files of this host.
+    hosted: bool,
 }
 
 /// What a command of the order did.
@@ -95,6 +100,38 @@ impl Guest {
     /// # Errors
     /// When the module was not built, or the first process cannot be.
     pub fn new() -> Result<Guest> {
+        let mut guest = Guest::without_module()?;
+        let module = tree::node_files().join("cokernel/margay.ko");
+        guest
+            .add_module(&module)
+            .context("cargo run -p xtask -- cokernel builds it")?;
+        Ok(guest)
+    }
+
+    /// As [`Guest::new`]; the root of commands is that of this host, to read, as far as the guest has no file systems of its own.
+    ///
+    /// # Errors
+    /// As [`Guest::new`], or when there is no kernel of Linux.
+    pub fn with_files_of_host() -> Result<Guest> {
+        let mut guest = Guest::new()?;
+        for module in host::prepare(&mut guest.archive)? {
+            guest.add_module(&module)?;
+        }
+        guest.hosted = true;
+        Ok(guest)
+    }
+
+    /// Why there can be no guest with the files of this host.
+    #[must_use]
+    pub fn no_files_of_host() -> Option<String> {
+        host::missing()
+    }
+
+    /// Without margay.ko.
+    ///
+    /// # Errors
+    /// When the first process cannot be built.
+    pub fn without_module() -> Result<Guest> {
         let scratch = Scratch::new()?;
         let mut archive = Archive::default();
         for folder in ["dev", "proc", "sys", "tmp"] {
@@ -106,15 +143,24 @@ impl Guest {
         let mut guest = Guest {
             scratch,
             archive,
+            modules: String::new(),
             order: String::new(),
             command_line: COMMAND_LINE.to_owned(),
+            hosted: false,
         };
         guest.add("init", &init)?;
-        let module = tree::node_files().join("cokernel/margay.ko");
-        guest
-            .add("margay.ko", &module)
-            .context("cargo run -p xtask -- cokernel builds it")?;
         Ok(guest)
+    }
+
+    /// A module that the first process loads.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn add_module(&mut self, from: &Path) -> Result<()> {
+        let name = from.file_name().context("no module")?.to_string_lossy();
+        self.add(&name, from)?;
+        self.modules.push_str(&format!("/{name}\n"));
+        Ok(())
     }
 
     /// Where to make files for it.
@@ -158,16 +204,18 @@ impl Guest {
         self.order.push_str(&line);
     }
 
-    /// Boots it, with these options of QEMU, and waits for its end.
+    /// Boots it, with these options of QEMU (`-m` among them), and waits for its end.
     ///
     /// # Errors
     /// When there is no kernel, or it does not come to its end: with the last that the console had.
     pub fn boot(mut self, options: &[&str], limit: Duration) -> Result<Outcome> {
         let kernel = kernel(&tree::target().join("linux"))
             .context("no kernel of Linux: cargo run -p xtask -- cokernel fetches Debian's")?;
-        self.archive
-            .add("order", Kind::File(self.order.as_bytes()), 0);
+        for (name, text) in [("modules", &self.modules), ("order", &self.order)] {
+            self.archive.add(name, Kind::File(text.as_bytes()), 0);
+        }
         let (disk, console) = (self.folder().join("disk"), self.folder().join("console"));
+        let (_served, more) = self.serve(options)?;
         fs::write(&disk, self.archive.finish())?;
         // Should we be killed, QEMU is, too.
         let mut qemu = Command::new("setpriv")
@@ -175,6 +223,7 @@ impl Guest {
             .args(["-display", "none", "-nodefaults", "-no-reboot"])
             .args(["-serial", "stdio", "-append", &self.command_line])
             .args(options)
+            .args(more)
             .arg("-kernel")
             .arg(kernel)
             .arg("-initrd")
@@ -194,28 +243,38 @@ impl Guest {
             None => format!("killed after {} s", limit.as_secs()),
         })
     }
-}
 
-/// A guest with yod, and the kernel and the PCT for the module; and with these programs.
-///
-/// # Errors
-/// When one of them was not built, or is not installed.
-pub fn with_yod(programs: &[Wanted]) -> Result<Guest> {
-    let mut guest = Guest::new()?;
-    guest.add_files(&Tree::gather(programs, &tree::yod())?)?;
-    guest.add("yod", &tree::yod())?;
-    // Root's, which the module reads, and those where yod looks for its own.
-    const FOLDERS: [&str; 2] = ["usr/lib/firmware/margay", "margay"];
-    for folder in ["usr/lib/firmware"].into_iter().chain(FOLDERS) {
-        guest.add_folder(folder);
-    }
-    for name in ["margay.elf", "pct", "agent.so"] {
-        let file = tree::node_files().join(name);
-        for folder in FOLDERS {
-            guest.add(&format!("{folder}/{name}"), &file)?;
+    /// yod with its libraries, the kernel and the PCT for it and for the module; and these programs.
+    ///
+    /// # Errors
+    /// When one of them was not built, or is not installed.
+    pub fn add_yod(&mut self, programs: &[Wanted]) -> Result<()> {
+        self.add_files(&Tree::gather(programs, &tree::yod())?)?;
+        self.add("yod", &tree::yod())?;
+        // Root's, which the module reads, and those where yod looks for its own.
+        const FOLDERS: [&str; 2] = ["usr/lib/firmware/margay", "margay"];
+        for folder in ["usr/lib/firmware"].into_iter().chain(FOLDERS) {
+            self.add_folder(folder);
         }
+        for name in ["margay.elf", "pct", "agent.so"] {
+            let file = tree::node_files().join(name);
+            for folder in FOLDERS {
+                self.add(&format!("{folder}/{name}"), &file)?;
+            }
+        }
+        Ok(())
     }
-    Ok(guest)
+
+    /// Serves the files of this host, and the options for that, if it has them.
+    fn serve(&self, options: &[&str]) -> Result<(Option<Served>, Vec<String>)> {
+        if !self.hosted {
+            return Ok((None, Vec::new()));
+        }
+        let memory = options.windows(2).find(|words| words[0] == "-m");
+        let memory = memory.context("-m is not among the options")?[1];
+        let socket = self.folder().join("files");
+        Ok((Some(Served::new(&socket)?), host::options(&socket, memory)))
+    }
 }
 
 /// Takes the console's text apart.

@@ -1,0 +1,79 @@
+//! What takes too long for every check: COKERNEL_JOBS jobs (20 unless set) and a quarter as many that are killed, the whole conformance
+//! suite (or the rows in whose names is one of COKERNEL_ROWS), and the attacks, as a user without rights (ATTACK_SECONDS).
+
+use std::time::Duration;
+
+use anyhow::Result;
+use margay_tests::random::Random;
+use margay_tests::tree;
+
+use super::inside::WORD;
+use super::suites::{Suite, shown, test_binary};
+
+/// Of each guest: two orders of magnitude slower than this machine.
+const LIMIT: Duration = Duration::from_secs(6 * 3600);
+/// What there is on no co-kernel (docs/cokernel.md): parts of names of rows.
+const CANNOT: &[&str] = &[
+    // Files that ranks and children map shared: there is no agent that lays them over the pool.
+    "memory/shared_file",
+    "children/file_locks.of_maps",
+    "children/file_locks.of_append",
+    "children/file_locks.of_second_map",
+    "children/inherits.one_moment",
+    // A node has no more CPUs than the guest can give: three.
+    "four_cores",
+    "rseq_sections.mapped_over",
+];
+
+/// Jobs that end, and jobs that are killed.
+pub fn cycles() -> Result<()> {
+    let Some(mut suite) = Suite::new()? else {
+        return Ok(());
+    };
+    let jobs = tree::number("COKERNEL_JOBS", 20);
+    let seed = Random::from_environment("COKERNEL_SEED");
+    let own = shown(&std::env::current_exe()?);
+    suite.add(
+        LIMIT,
+        &format!("{own} {WORD} cycles {jobs} {} {seed}", jobs / 4),
+    );
+    let outcome = suite.boot(LIMIT)?;
+    for ran in &outcome.ran {
+        println!("{}", ran.output);
+    }
+    Ok(())
+}
+
+/// All rows but those that there cannot be.
+pub fn conformance() -> Result<()> {
+    let Some(mut suite) = Suite::new()? else {
+        return Ok(());
+    };
+    let skipped: Vec<String> = CANNOT.iter().map(|name| format!("--skip {name}")).collect();
+    let conformance = shown(&test_binary("conformance")?);
+    // All, or those of some names.
+    let names = std::env::var("COKERNEL_ROWS").unwrap_or_default();
+    for name in names.split(',') {
+        let command = format!(
+            "{conformance} --test-threads 1 {} {name}",
+            skipped.join(" ")
+        );
+        suite.add_watched(LIMIT, &command)?;
+    }
+    suite.boot(LIMIT).map(drop)
+}
+
+/// By a user that is given the device.
+pub fn attack() -> Result<()> {
+    let Some(mut suite) = Suite::new()? else {
+        return Ok(());
+    };
+    let seconds = tree::number("ATTACK_SECONDS", 5);
+    let attack = shown(&test_binary("attack")?);
+    suite.add(LIMIT, "/usr/bin/chmod 666 /dev/margay");
+    let command = format!(
+        "/usr/bin/env ATTACK_SECONDS={seconds} ATTACK_RANKS=1,2,3 {attack} --test-threads 1"
+    );
+    suite.add_watched(LIMIT, &command)?;
+    suite.boot(LIMIT).map(drop)
+}
