@@ -181,7 +181,7 @@ fn all_steps() -> Vec<Step> {
         Step::new("gdb", system("gdb")),
         Step::new("noise", noise()),
         Step::new("unseen", system("unseen")),
-        Step::new(COKERNEL, system("cokernel")),
+        Step::of(COKERNEL, vec![system("cokernel"), native_report()]),
         Step::new("bad-input", system("bad_input")),
         Step::new("installed", system("installed")),
         Step::new("mutation", system("mutation")),
@@ -228,6 +228,11 @@ fn plugin_test() -> Command {
     let mut command = cargo_with(&["test", "-p", "margay-bench", "--test", "plugin"], &[]);
     command.args(["--", "--test-threads", "1"]);
     command
+}
+
+/// The measuring of `make native-report`, in a guest.
+fn native_report() -> Command {
+    cargo_with(&["test", "-p", "margay-bench", "--test", "native"], &[])
 }
 
 /// Without the test that the step `plugin` runs.

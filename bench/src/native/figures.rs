@@ -33,6 +33,8 @@ pub struct Job {
 /// A row of the report.
 #[derive(Debug)]
 pub struct Figure {
+    /// Its name, for ever.
+    pub name: &'static str,
     /// What it is.
     pub what: &'static str,
     /// Of the value.
@@ -94,8 +96,18 @@ impl Seen {
     }
 }
 
-const fn figure(what: &'static str, unit: &'static str, value: fn(&Seen) -> Result<f64>) -> Figure {
-    Figure { what, unit, value }
+const fn figure(
+    name: &'static str,
+    what: &'static str,
+    unit: &'static str,
+    value: fn(&Seen) -> Result<f64>,
+) -> Figure {
+    Figure {
+        name,
+        what,
+        unit,
+        value,
+    }
 }
 
 const fn job(
@@ -123,10 +135,18 @@ pub const JOBS: &[Job] = &[
         &["20000", "2"],
         "640M",
         &[
-            figure("STREAM copy", "MB/s", |seen| seen.number("copy_MB_s")),
-            figure("STREAM scale", "MB/s", |seen| seen.number("scale_MB_s")),
-            figure("STREAM add", "MB/s", |seen| seen.number("add_MB_s")),
-            figure("STREAM triad", "MB/s", |seen| seen.number("triad_MB_s")),
+            figure("stream_copy_mb_s", "STREAM copy", "MB/s", |seen| {
+                seen.number("copy_MB_s")
+            }),
+            figure("stream_scale_mb_s", "STREAM scale", "MB/s", |seen| {
+                seen.number("scale_MB_s")
+            }),
+            figure("stream_add_mb_s", "STREAM add", "MB/s", |seen| {
+                seen.number("add_MB_s")
+            }),
+            figure("stream_triad_mb_s", "STREAM triad", "MB/s", |seen| {
+                seen.number("triad_MB_s")
+            }),
         ],
     ),
     job(
@@ -135,12 +155,18 @@ pub const JOBS: &[Job] = &[
         &["2", "2048", "large"],
         "320M",
         &[
-            figure("memory latency, large pages requested", "ns", |seen| {
-                seen.nanoseconds("chase_ticks")
-            }),
-            figure("random update, large pages requested", "ns", |seen| {
-                seen.nanoseconds("update_ticks")
-            }),
+            figure(
+                "latency_large_ns",
+                "memory latency, large pages requested",
+                "ns",
+                |seen| seen.nanoseconds("chase_ticks"),
+            ),
+            figure(
+                "update_large_ns",
+                "random update, large pages requested",
+                "ns",
+                |seen| seen.nanoseconds("update_ticks"),
+            ),
         ],
     ),
     job(
@@ -149,6 +175,7 @@ pub const JOBS: &[Job] = &[
         &["2", "2048", "small"],
         "320M",
         &[figure(
+            "latency_small_ns",
             "memory latency, small pages requested",
             "ns",
             |seen| seen.nanoseconds("chase_ticks"),
@@ -160,10 +187,15 @@ pub const JOBS: &[Job] = &[
         &["50", "2000"],
         "64M",
         &[
-            figure("FWQ, longest detour", "us", |seen| {
+            figure("fwq_longest_us", "FWQ, longest detour", "us", |seen| {
                 seen.microseconds("longest_detour_ticks")
             }),
-            figure("FWQ, time lost", "%", Seen::lost_by_quanta_of_work),
+            figure(
+                "fwq_lost_percent",
+                "FWQ, time lost",
+                "%",
+                Seen::lost_by_quanta_of_work,
+            ),
         ],
     ),
     job(
@@ -172,10 +204,15 @@ pub const JOBS: &[Job] = &[
         &["50", "100000"],
         "64M",
         &[
-            figure("FTQ, longest detour", "us", |seen| {
+            figure("ftq_longest_us", "FTQ, longest detour", "us", |seen| {
                 seen.microseconds("longest_detour_ticks")
             }),
-            figure("FTQ, work lost", "%", Seen::lost_by_quanta_of_time),
+            figure(
+                "ftq_lost_percent",
+                "FTQ, work lost",
+                "%",
+                Seen::lost_by_quanta_of_time,
+            ),
         ],
     ),
     job(
@@ -184,12 +221,18 @@ pub const JOBS: &[Job] = &[
         &["20000"],
         "64M",
         &[
-            figure("selfish, detours a second", "1/s", |seen| {
-                Ok(seen.number("detours")? / seen.number("seconds")?)
-            }),
-            figure("selfish, longest detour", "us", |seen| {
-                seen.microseconds("longest_detour_ticks")
-            }),
+            figure(
+                "selfish_detours_per_s",
+                "selfish, detours a second",
+                "1/s",
+                |seen| Ok(seen.number("detours")? / seen.number("seconds")?),
+            ),
+            figure(
+                "selfish_longest_us",
+                "selfish, longest detour",
+                "us",
+                |seen| seen.microseconds("longest_detour_ticks"),
+            ),
         ],
     ),
     job(
@@ -198,12 +241,15 @@ pub const JOBS: &[Job] = &[
         &["500"],
         "64M",
         &[
-            figure("null call (getpid)", "ns", |seen| {
+            figure("getpid_ns", "null call (getpid)", "ns", |seen| {
                 seen.nanoseconds("getpid")
             }),
-            figure("clock_gettime, as a call", "ns", |seen| {
-                seen.nanoseconds("clock_gettime")
-            }),
+            figure(
+                "clock_gettime_ns",
+                "clock_gettime, as a call",
+                "ns",
+                |seen| seen.nanoseconds("clock_gettime"),
+            ),
         ],
     ),
     job(
@@ -212,12 +258,18 @@ pub const JOBS: &[Job] = &[
         &["{}", "50"],
         "64M",
         &[
-            figure("call that Linux answers (lseek), median", "ns", |seen| {
-                seen.nanoseconds("median_ticks")
-            }),
-            figure("call that Linux answers, 99th percentile", "ns", |seen| {
-                seen.nanoseconds("p99_ticks")
-            }),
+            figure(
+                "lseek_median_ns",
+                "call that Linux answers (lseek), median",
+                "ns",
+                |seen| seen.nanoseconds("median_ticks"),
+            ),
+            figure(
+                "lseek_p99_ns",
+                "call that Linux answers, 99th percentile",
+                "ns",
+                |seen| seen.nanoseconds("p99_ticks"),
+            ),
         ],
     ),
     job(
@@ -226,6 +278,7 @@ pub const JOBS: &[Job] = &[
         &["50"],
         "64M",
         &[figure(
+            "signal_ns",
             "signal to oneself, handler, and back",
             "ns",
             |seen| seen.nanoseconds("self_ticks"),
@@ -237,18 +290,24 @@ pub const JOBS: &[Job] = &[
         &["3"],
         "64M",
         &[
-            figure("mmap and munmap of 4 KiB", "ns", |seen| {
+            figure("map_4k_ns", "mmap and munmap of 4 KiB", "ns", |seen| {
                 seen.nanoseconds("map_4K")
             }),
-            figure("the same, touched", "ns", |seen| {
-                seen.nanoseconds("map_touch_4K")
-            }),
-            figure("mmap and munmap of 16 MiB", "ns", |seen| {
+            figure(
+                "map_touch_4k_ns",
+                "mmap, touch and munmap of 4 KiB",
+                "ns",
+                |seen| seen.nanoseconds("map_touch_4K"),
+            ),
+            figure("map_16m_ns", "mmap and munmap of 16 MiB", "ns", |seen| {
                 seen.nanoseconds("map_16M")
             }),
-            figure("the same, touched", "us", |seen| {
-                seen.microseconds("map_touch_16M")
-            }),
+            figure(
+                "map_touch_16m_us",
+                "mmap, touch and munmap of 16 MiB",
+                "us",
+                |seen| seen.microseconds("map_touch_16M"),
+            ),
         ],
     ),
     Job {
@@ -258,9 +317,12 @@ pub const JOBS: &[Job] = &[
             &["20000"],
             &["50"],
             "64M",
-            &[figure("futex to another core and back", "ns", |seen| {
-                seen.nanoseconds("round_trip_ticks")
-            })],
+            &[figure(
+                "futex_round_trip_ns",
+                "futex to another core and back",
+                "ns",
+                |seen| seen.nanoseconds("round_trip_ticks"),
+            )],
         )
     },
     job(
@@ -270,11 +332,17 @@ pub const JOBS: &[Job] = &[
         "64M",
         &[
             figure(
-                "from starting yod (Linux: the program) to output",
+                "first_output_ms",
+                "from starting yod (Linux: the program) to its output",
                 "ms",
                 |seen| Ok(1e3 * seen.first_output_s.context("no output")?),
             ),
-            figure("the same, to the end", "ms", |seen| Ok(1e3 * seen.seconds)),
+            figure(
+                "start_to_end_ms",
+                "from starting yod (Linux: the program) to the end",
+                "ms",
+                |seen| Ok(1e3 * seen.seconds),
+            ),
         ],
     ),
 ];

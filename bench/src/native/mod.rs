@@ -28,13 +28,14 @@ pub fn measure(place: &Place, job: &Job, size: Size, runs: usize) -> Measured {
         vec![Vec::new(); job.figures.len()],
         vec![Vec::new(); job.figures.len()],
     ];
+    let cpus = place.cpus(job.cores)?;
     for run in 0..runs {
         let mut sides = [Side::Linux, Side::Cokernel];
         if run % 2 == 1 {
             sides.reverse();
         }
         for side in sides {
-            let seen = place.run(side, job, size)?;
+            let seen = place.run(side, &cpus, job, size)?;
             for (figure, found) in job.figures.iter().zip(&mut values[side as usize]) {
                 found.push((figure.value)(&seen)?);
             }

@@ -77,13 +77,12 @@ impl Place {
         Ok(cpus)
     }
 
-    /// Runs a program; its input is empty.
+    /// Runs a program on these CPUs, which [`Place::cpus`] has found; its input is empty.
     ///
     /// # Errors
     /// It failed.
-    pub fn run(&self, side: Side, job: &Job, size: Size) -> Result<Seen> {
-        let cpus = self.cpus(job.cores)?;
-        wait_for(&cpus)?;
+    pub fn run(&self, side: Side, cpus: &[u64], job: &Job, size: Size) -> Result<Seen> {
+        wait_for(cpus)?;
         let mut command = match side {
             Side::Cokernel => self.yod_for(job, &[]),
             Side::Linux => {

@@ -83,13 +83,7 @@ impl Report {
                     for (side, values) in [("Linux", &linux[i]), ("co-kernel", &cokernel[i])] {
                         let values: Vec<String> =
                             values.iter().map(|v| format!("{v:.6e}")).collect();
-                        let _ = writeln!(
-                            self.raw,
-                            "{} {}, {side}: {}",
-                            job.program,
-                            figure.what,
-                            values.join(" ")
-                        );
+                        let _ = writeln!(self.raw, "{}, {side}: {}", figure.name, values.join(" "));
                     }
                 }
                 Err(why) => {
@@ -115,11 +109,12 @@ impl Report {
 
 /// Paths below the repository from there on, and those below the home directory from that on.
 pub fn without_names(text: &str, root: &Path, home: Option<&str>) -> String {
-    let text = text.replace(&*root.to_string_lossy(), ".");
-    match home {
-        Some(home) if home.len() > 1 => text.replace(home, "~"),
-        _ => text,
-    }
+    let root = root.to_string_lossy();
+    let places = [(&*root, "."), (home.unwrap_or_default(), "~")];
+    let long = places.iter().filter(|(place, _)| place.len() > 1);
+    long.fold(text.to_owned(), |text, (place, short)| {
+        text.replace(place, short)
+    })
 }
 
 /// Linux's median, ours, and their ratio, each with its interval.
@@ -162,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_failed_says_why_and_is_counted() {
+    fn what_failed_has_a_reason_and_is_counted() {
         let mut report = Report::new(&[], "");
         report.add(job(), &Err(anyhow::anyhow!("no\nsuch | thing")));
         assert_eq!(report.failed(), 1);
@@ -177,8 +172,8 @@ mod tests {
 
     #[test]
     fn folders_are_not_named() {
-        let text = "/home/alice/margay/target/x and /home/alice/y";
-        let text = without_names(text, Path::new("/home/alice/margay"), Some("/home/alice"));
+        let text = "/srv/alice/margay/target/x and /srv/alice/y";
+        let text = without_names(text, Path::new("/srv/alice/margay"), Some("/srv/alice"));
         assert_eq!(text, "./target/x and ~/y");
     }
 }
