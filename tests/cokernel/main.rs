@@ -3,6 +3,8 @@
 //! here it is seen that all parts were run, and that the guest's Linux had nothing to complain of.
 
 mod job;
+mod noise;
+mod watch;
 
 use std::path::Path;
 use std::process::Command;
@@ -51,11 +53,21 @@ const PROVOKED: [&str; 4] = [
 ];
 
 fn main() {
+    // In a guest this is what watches a node there.
+    if std::env::args().nth(1).as_deref() == Some(watch::WORD) {
+        if let Err(error) = watch::run() {
+            println!("{error:#}");
+            std::process::exit(1);
+        }
+        return;
+    }
     let arguments = Arguments::from_args();
     let trials = vec![
         trial("five_levels_of_tables", || check("max", "5120M")),
         trial("four_levels_of_tables", || check("max,la57=off", "1536M")),
         trial("a_job", job::check),
+        trial("a_busy_linux_that_is_not_noticed", noise::quiet),
+        trial("a_busy_linux_that_is", noise::loud),
     ];
     libtest_mimic::run(&arguments, trials).exit();
 }

@@ -30,6 +30,7 @@ const SLEEPERS: &[(&str, usize)] = &[
     ("qk/hal/tests/machine/injected.rs", 2),          // polls; between interrupts
     ("tests/attack/packets.rs", 1),                   // polls
     ("tests/bad_input/host.rs", 1),                   // to be ended
+    ("tests/cokernel/watch.rs", 2),                   // polls; quiet for so long
     ("tests/children/killed.rs", 1),                  // the moment of the blow
     ("tests/children/main.rs", 1),                    // to be ended
     ("tests/children/terminal.rs", 1),                // to be ended
