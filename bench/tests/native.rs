@@ -18,27 +18,34 @@ const COMMAND_LIMIT: Duration = Duration::from_secs(300);
 /// To whom the device is given.
 const USER: u32 = 1000;
 const MEASURE: &str = "/native --tiny --runs 1 --revision abc --yod /yod --programs /program --to";
-const TOOLS: [(&str, &str); 3] = [
+/// As docs/first-run.md has it, but for where yod is.
+const HELLO: &str = "/yod --machine cokernel -n 1 -d 1 -m 64M /usr/bin/echo hello";
+const TOOLS: [(&str, &str); 4] = [
     ("/usr/bin/cat", "coreutils"),
     ("/usr/bin/chown", "coreutils"),
+    ("/usr/bin/echo", "coreutils"),
     ("/usr/bin/taskset", "util-linux"),
 ];
 
 #[test]
 fn a_report_has_every_row() -> Result<()> {
+    let page = std::fs::read_to_string(tree::root().join("docs/first-run.md"))?;
+    let shown = HELLO.replace("/yod", "target/release/yod");
+    ensure!(page.contains(&shown), "the page has not {shown}");
     let mut guest = Guest::new()?;
     add_all(&mut guest)?;
     let report = format!("{MEASURE} /tmp/report.md");
     // Before the device is his: one line, and no file.
     guest.run(USER, COMMAND_LIMIT, &format!("{MEASURE} /tmp/none.md"));
     guest.run(0, COMMAND_LIMIT, "/usr/bin/chown 1000 /dev/margay");
+    guest.run(USER, COMMAND_LIMIT, HELLO);
     guest.run(USER, COMMAND_LIMIT, &report);
     guest.run(0, COMMAND_LIMIT, "/usr/bin/cat /tmp/report.md");
     guest.run(0, COMMAND_LIMIT, "/usr/bin/cat /tmp/none.md");
     let accel = tree::accel();
     let options = ["-accel", &accel, "-cpu", "max", "-smp", "4", "-m", "3G"];
     let outcome = guest.boot(&options, LIMIT)?;
-    let [refused, _, measured, text, none] = &outcome.ran[..] else {
+    let [refused, _, hello, measured, text, none] = &outcome.ran[..] else {
         anyhow::bail!("{:?}", outcome.ran);
     };
     ensure!(
@@ -46,6 +53,10 @@ fn a_report_has_every_row() -> Result<()> {
             && refused.output.lines().count() == 1
             && refused.output.contains("/dev/margay is not this user's"),
         "{refused:?}"
+    );
+    ensure!(
+        hello.how == "status 0" && hello.output.contains("hello"),
+        "{hello:?}"
     );
     ensure!(none.how == "status 1", "{none:?}");
     ensure!(measured.how == "status 0", "{measured:?}\n{}", text.output);

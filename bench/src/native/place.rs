@@ -108,6 +108,8 @@ impl Place {
         command
             .args(["--machine", "cokernel", "-n", "1", "-m", job.memory])
             .args(["-d", &job.cores.to_string()])
+            // None of the programs shares memory, and less of a piece is easier to have.
+            .args(["--shared-memory", "0"])
             .args(options);
         command
     }
