@@ -50,6 +50,10 @@ uninstall: linker
 kvm-report: linker
 	$(XTASK) kvm-report
 
+#: make native-report a co-kernel beside this machine's Linux, to target/native-report.md (docs/first-run.md)
+native-report: linker
+	$(XTASK) native-report
+
 #: make clean         remove what was built
 clean:
 	cargo clean
@@ -63,4 +67,4 @@ linker:
 	  apt-get install -y -qq --no-install-recommends gcc libc6-dev; } || \
 	  { echo "make: a C compiler is needed first: apt-get install gcc libc6-dev" >&2; exit 1; }
 
-.PHONY: build demo check check-long bench compare gate mutants install uninstall kvm-report clean help linker
+.PHONY: build demo check check-long bench compare gate mutants install uninstall kvm-report native-report clean help linker

@@ -13,6 +13,7 @@ pub mod figure;
 pub mod gate;
 pub mod lab;
 pub mod launch;
+pub mod native;
 pub mod number;
 pub mod output;
 pub mod plugin;

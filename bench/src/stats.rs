@@ -6,6 +6,8 @@ use serde::Deserialize;
 /// Everything.
 #[derive(Deserialize, Debug, Clone)]
 pub struct Stats {
+    /// Of the TSC; 0: unknown.
+    pub tsc_hz: u64,
     /// Of the node as a whole.
     pub node: Node,
     /// Of each rank.
@@ -106,6 +108,7 @@ mod tests {
     fn the_last_json_line_counts() {
         let line = LINE.replace('\n', "");
         let stats = Stats::parse(&format!("yod: a notice\n{{}}\n{line}\n")).expect("parses");
+        assert_eq!(stats.tsc_hz, 1_000_000_000);
         assert_eq!(stats.node.up_tsc, 8_000_000);
         assert_eq!(stats.ranks[0].windows_ticks, 70);
         assert_eq!(stats.total.unasked_entries(), 1);

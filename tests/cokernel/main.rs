@@ -7,7 +7,9 @@ mod cycles;
 mod inside;
 mod job;
 mod long;
+mod noise;
 mod suites;
+mod watch;
 
 use std::path::Path;
 use std::process::Command;
@@ -62,6 +64,14 @@ fn main() {
     {
         inside::main(words);
     }
+    // In a guest this is what watches a node there.
+    if words.first().is_some_and(|first| first == watch::WORD) {
+        if let Err(error) = watch::run() {
+            println!("{error:#}");
+            std::process::exit(1);
+        }
+        return;
+    }
     let arguments = Arguments::from_args();
     let trials = vec![
         trial("five_levels_of_tables", || check("max", "5120M")),
@@ -73,6 +83,8 @@ fn main() {
         trial("long_cycles", long::cycles).with_ignored_flag(true),
         trial("long_conformance", long::conformance).with_ignored_flag(true),
         trial("long_attack", long::attack).with_ignored_flag(true),
+        trial("a_busy_linux_that_is_not_noticed", noise::quiet),
+        trial("a_busy_linux_that_is", noise::loud),
     ];
     libtest_mimic::run(&arguments, trials).exit();
 }

@@ -10,7 +10,12 @@ const ENDS: &[&str] = &[
 ];
 
 /// Named by pages, and not of this tree: where things are installed, and what is made.
-const ELSEWHERE: &[&str] = &["lib/margay", "qemu-plugin.h", "target/kvm-report.md"];
+const ELSEWHERE: &[&str] = &[
+    "lib/margay",
+    "qemu-plugin.h",
+    "target/kvm-report.md",
+    "target/native-report.md",
+];
 
 /// Words in backquotes that are paths of files or folders of ours, from the root or the end of such a path.
 fn paths<'a>(page: &'a str, folders: &BTreeSet<String>) -> Vec<&'a str> {

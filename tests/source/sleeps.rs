@@ -12,39 +12,41 @@ use super::{all_files, places, skip};
 /// its run); and where how long something takes, that nothing happens for so long, or the end of what sleeps is what is tested.
 const SLEEPERS: &[(&str, usize)] = &[
     // Tests.
-    ("bench/src/process.rs", 2), // a time is measured; to be ended
-    ("host/machine/src/keeper/ticker.rs", 2), // a node that is not always quick; polls
-    ("host/proxy/src/kick/tests.rs", 1), // between signals
-    ("host/proxy/tests/serve/children.rs", 1), // to be ended
-    ("host/proxy/tests/serve/node.rs", 2), // both poll
+    ("bench/src/native/place.rs", 1),                 // polls
+    ("bench/src/process.rs", 2),                      // a time is measured; to be ended
+    ("host/machine/src/keeper/ticker.rs", 2),         // a node that is not always quick; polls
+    ("host/proxy/src/kick/tests.rs", 1),              // between signals
+    ("host/proxy/tests/serve/children.rs", 1),        // to be ended
+    ("host/proxy/tests/serve/node.rs", 2),            // both poll
     ("host/proxy/tests/serve/reach/processes.rs", 2), // to be ended
-    ("host/yod/src/output.rs", 1), // polls
-    ("host/yod/src/trace/call_tests.rs", 1), // a call that is shown
-    ("host/yod/tests/bad_input/main.rs", 3), // to be ended, twice; polls
-    ("host/yod/tests/common/job.rs", 1), // to be ended
-    ("host/yod/tests/common/mod.rs", 3), // all poll
-    ("host/yod/tests/endings.rs", 1), // a job stays stopped
-    ("host/yod/tests/node/main.rs", 1), // to be ended
-    ("host/yod/tests/output.rs", 1), // yod's processor time while it waits
-    ("qk/hal/tests/machine/injected.rs", 2), // polls; between interrupts
-    ("tests/attack/packets.rs", 1), // polls
-    ("tests/bad_input/host.rs", 1), // to be ended
-    ("tests/children/killed.rs", 1), // the moment of the blow
-    ("tests/children/main.rs", 1), // to be ended
-    ("tests/children/terminal.rs", 1), // to be ended
-    ("tests/cokernel/cycles.rs", 1), // the moment of the blow
-    ("tests/cokernel/inside.rs", 2), // both poll
-    ("tests/gdb/connection.rs", 1), // to be ended
+    ("host/yod/src/output.rs", 1),                    // polls
+    ("host/yod/src/trace/call_tests.rs", 1),          // a call that is shown
+    ("host/yod/tests/bad_input/main.rs", 3),          // to be ended, twice; polls
+    ("host/yod/tests/common/job.rs", 1),              // to be ended
+    ("host/yod/tests/common/mod.rs", 3),              // all poll
+    ("host/yod/tests/endings.rs", 1),                 // a job stays stopped
+    ("host/yod/tests/node/main.rs", 1),               // to be ended
+    ("host/yod/tests/output.rs", 1),                  // yod's processor time while it waits
+    ("qk/hal/tests/machine/injected.rs", 2),          // polls; between interrupts
+    ("tests/attack/packets.rs", 1),                   // polls
+    ("tests/bad_input/host.rs", 1),                   // to be ended
+    ("tests/children/killed.rs", 1),                  // the moment of the blow
+    ("tests/children/main.rs", 1),                    // to be ended
+    ("tests/children/terminal.rs", 1),                // to be ended
+    ("tests/cokernel/cycles.rs", 1),                  // the moment of the blow
+    ("tests/cokernel/inside.rs", 2),                  // both poll
+    ("tests/gdb/connection.rs", 1),                   // to be ended
+    ("tests/cokernel/watch.rs", 2),                   // polls; quiet for so long
     ("tests/hostile/round.rs", 2), // the moment of the attack, and how long it lasts
-    ("tests/kill/round.rs", 1),  // the moment of the blow
+    ("tests/kill/round.rs", 1),    // the moment of the blow
     ("tests/launchers/kill.rs", 2), // the moment of the blow
     ("tests/noise/barriers.rs", 1), // quiet for so long
-    ("tests/noise/main.rs", 4),  // between signals; quiet for so long, twice; polls
-    ("tests/noise/node.rs", 1),  // polls
-    ("tests/noise/pair.rs", 1),  // quiet for so long
-    ("tests/noise/team.rs", 1),  // quiet for so long
-    ("tests/src/process.rs", 2), // polls; to be ended
-    ("tests/src/run.rs", 1),     // to be ended
+    ("tests/noise/main.rs", 4),    // between signals; quiet for so long, twice; polls
+    ("tests/noise/node.rs", 1),    // polls
+    ("tests/noise/pair.rs", 1),    // quiet for so long
+    ("tests/noise/team.rs", 1),    // quiet for so long
+    ("tests/src/process.rs", 2),   // polls; to be ended
+    ("tests/src/run.rs", 1),       // to be ended
     ("tests/src/run/doings.rs", 1), // to be ended
     // Programs.
     ("bench/programs/demanding_threads.h", 3), // to be ended, twice; timers expire meanwhile, by the same clock

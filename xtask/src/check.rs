@@ -188,7 +188,7 @@ fn all_steps() -> Vec<Step> {
         Step::new("gdb", system("gdb")),
         Step::new("noise", noise()),
         Step::new("unseen", system("unseen")),
-        Step::new("cokernel", system("cokernel")),
+        Step::of("cokernel", vec![system("cokernel"), native_report()]),
         Step::new("bad-input", system("bad_input")),
         Step::new("installed", system("installed")),
         Step::new("mutation", system("mutation")),
@@ -242,6 +242,11 @@ fn plugin_test() -> Command {
 /// What the kernel executes as a co-kernel, by the plugin.
 fn counts() -> Command {
     cargo_with(&["test", "-p", "margay-bench", "--test", "cokernel"], &[])
+}
+
+/// The measuring of `make native-report`, in a guest.
+fn native_report() -> Command {
+    cargo_with(&["test", "-p", "margay-bench", "--test", "native"], &[])
 }
 
 /// Without the test that the step `plugin` runs.

@@ -14,6 +14,7 @@ mod install;
 mod kvm;
 mod log;
 mod mutants;
+mod native;
 mod plugin;
 mod programs;
 mod root;
@@ -105,6 +106,8 @@ enum Task {
     },
     /// Run the whole check and the benchmarks with KVM and write a report to send in.
     KvmReport,
+    /// Measure a co-kernel beside the Linux of this machine and write a report to send in (docs/first-run.md).
+    NativeReport,
 }
 
 fn main() -> ExitCode {
@@ -135,5 +138,6 @@ fn run(task: Task) -> Result<()> {
         Task::Install { prefix } => install::run(&prefix),
         Task::Uninstall { prefix } => install::undo(&prefix),
         Task::KvmReport => kvm::run(),
+        Task::NativeReport => native::run(),
     }
 }

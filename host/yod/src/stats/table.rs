@@ -116,10 +116,12 @@ impl Stats {
         if self.native {
             return match self.total.other_interrupts {
                 0 => Ok(()),
-                count => writeln!(
+                count if linux_broadcasts() => writeln!(
                     out,
                     "interrupts from Linux: {count}; boot Linux with no_ipi_broadcast=1"
                 ),
+                // Such that it had left to the CPU when it gave it up.
+                count => writeln!(out, "interrupts from Linux: {count}"),
             };
         }
         let (resident, large) = (self.node.resident_bytes, self.node.large_bytes);
@@ -143,5 +145,29 @@ impl std::fmt::Display for Ticks {
             _ => format!("{:.1} s", ns / 1e9),
         };
         write!(f, "{} = {time}", self.ticks)
+    }
+}
+
+/// Whether this host's Linux may interrupt all CPUs of the machine at once.
+fn linux_broadcasts() -> bool {
+    broadcasts(&std::fs::read_to_string("/proc/cmdline").unwrap_or_default())
+}
+
+/// By its command line.
+fn broadcasts(line: &str) -> bool {
+    !line
+        .split_whitespace()
+        .any(|word| word == "no_ipi_broadcast=1")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::broadcasts;
+
+    /// Once a Linux that was booted so was to be booted so: a CPU comes with what Linux had left to it, mostly one interrupt.
+    #[test]
+    fn a_linux_that_does_not_broadcast_is_not_to_be_booted_again() {
+        assert!(broadcasts("quiet no_ipi_broadcast=0"));
+        assert!(!broadcasts("quiet no_ipi_broadcast=1\n"));
     }
 }
