@@ -25,9 +25,9 @@ const CANNOT: &[&str] = &[
     "children/file_locks.of_maps",
     "children/file_locks.of_append",
     "children/file_locks.of_second_map",
-    "children/inherits.one_moment",
     // Segments of System V, likewise.
     "memory/segments",
+    "effects/effects_limits",
     // The guest's Linux is older than what is asked of it (PROCMAP_QUERY): not right natively either.
     "env/self_maps",
     // A node has no more CPUs than the guest can give: three.
