@@ -22,6 +22,7 @@ const CANNOT: &[&str] = &[
     "memory/stored",
     "env/own_memfd",
     "effects/effects_memory",
+    "children/shares",
     "children/file_locks.of_maps",
     "children/file_locks.of_append",
     "children/file_locks.of_second_map",
