@@ -20,7 +20,7 @@ const UNDEFINED: [u8; 2] = [0x0f, 0x0b];
 /// CLI, and a jump to itself.
 const HANGS: [u8; 3] = [0xfa, 0xeb, 0xfe];
 
-const FIRST: [Step; 12] = [
+const FIRST: [Step; 14] = [
     (
         0,
         "/yod --machine cokernel -n 1 -m 64M /program/hello",
@@ -36,6 +36,19 @@ const FIRST: [Step; 12] = [
     ),
     (0, "/load", "status 0", ""),
     (0, "/load /right/margay.ko", "status 0", ""),
+    // An interrupt that is bound to a CPU of the node, that of the console, goes elsewhere.
+    (
+        0,
+        "/usr/bin/cp /only_cpu_2 /proc/irq/4/smp_affinity",
+        "status 0",
+        "",
+    ),
+    (
+        0,
+        "/yod -n 1 -m 64M /program/hello",
+        "status 0",
+        "hello from rank 0 of 1",
+    ),
     (
         0,
         "/yod -n 1 -m 1760M /program/hello",
@@ -175,6 +188,9 @@ pub fn check() -> Result<()> {
     let load = folder.join("load");
     guest::compile(&["tests/cokernel/load.c"], &load, &[])?;
     guest.add("load", &load)?;
+    let mask = folder.join("mask");
+    fs::write(&mask, "4\n")?;
+    guest.add("only_cpu_2", &mask)?;
     for (at, module) in [
         ("right", tree::node_files().join("cokernel/margay.ko")),
         ("other", other_module(&folder)?),
