@@ -263,6 +263,7 @@ static const struct file_operations memory_fops = {
 	.llseek = memory_seek,
 	.read = memory_read,
 	.mmap = memory_mmap,
+	.fsync = noop_fsync, /* msync(2) */
 	.release = memory_release,
 };
 

@@ -95,6 +95,7 @@ static void use_as_file(int memory, int *kept)
 	CHECK(mine != MAP_FAILED && shared != MAP_FAILED);
 	mine[9] = 5;
 	CHECK(shared[9] == 0 && mine[9] == 5);
+	CHECK(msync((void *)shared, 4096, MS_SYNC) == 0);
 	CHECK(munmap((void *)mine, 4096) == 0 && munmap((void *)shared, 4096) == 0);
 	struct flock lock = { .l_type = F_WRLCK, .l_start = NODE_SHOWN, .l_len = 1 };
 	CHECK(fcntl(memory, F_OFD_SETLK, &lock) == 0);

@@ -78,7 +78,7 @@ impl Machine {
                 let none = || {
                     let cpus = cokernel::list(&host.cpus);
                     let line = format_args!(
-                        "of the CPUs that this job may use ({cpus}) none is left for a co-kernel: Linux keeps CPU 0 and one of them; --machine qemu does without"
+                        "of the CPUs that this job may use ({cpus}) none is left for a co-kernel: Linux keeps CPU 0 and one of them, and other nodes what they have; --machine qemu does without"
                     );
                     Failure::new(status::USAGE, line)
                 };
