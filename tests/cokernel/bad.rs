@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use margay_tests::guest::{self, Guest};
+use margay_tests::guest::Guest;
 use margay_tests::tree;
 
 use super::job::{self, Step};
@@ -185,9 +185,6 @@ pub fn check() -> Result<()> {
     let mut guest = Guest::without_module()?;
     job::add_files(&mut guest)?;
     let folder = guest.folder().to_owned();
-    let load = folder.join("load");
-    guest::compile(&["tests/cokernel/load.c"], &load, &[])?;
-    guest.add("load", &load)?;
     let mask = folder.join("mask");
     fs::write(&mask, "4\n")?;
     guest.add("only_cpu_2", &mask)?;

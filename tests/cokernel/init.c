@@ -123,25 +123,6 @@ static void run(int number, char *line)
 	fflush(stdout);
 }
 
-/* A node whose yod was killed ends by itself, a moment later: waits until all CPUs are Linux's, or too long. */
-static void wait_for_cpus(void)
-{
-	static char first[64];
-	char now[64] = "";
-
-	for (int i = 0; i < 1000; i++) {
-		FILE *file = fopen("/sys/devices/system/cpu/online", "re");
-		must(file && fgets(now, sizeof(now), file), "online");
-		fclose(file);
-		if (!first[0])
-			strcpy(first, now);
-		if (strcmp(first, now) == 0)
-			return;
-		usleep(20000);
-	}
-	must(0, "CPUs are missing");
-}
-
 static void print_log(void)
 {
 	char *log = malloc(LOG_BYTES);
@@ -168,10 +149,8 @@ int main(void)
 	start_network();
 	FILE *order = fopen("/order", "re");
 	must(order != NULL, "/order");
-	for (int number = 0; fgets(line, sizeof(line), order); number++) {
-		wait_for_cpus();
+	for (int number = 0; fgets(line, sizeof(line), order); number++)
 		run(number, line);
-	}
 	print_log();
 	/* What ends with Linux is seen. */
 	klogctl(8, NULL, 8);

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use margay_tests::guest::Guest;
 use margay_tests::guest::files::Wanted;
+use margay_tests::guest::{self, Guest};
 use margay_tests::tree;
 
 use super::complaints;
@@ -18,7 +18,7 @@ const USER: u32 = 1000;
 /// Of whom, a command, how it ends, and what it prints.
 pub type Step = (u32, &'static str, &'static str, &'static str);
 
-const COMMANDS: [Step; 10] = [
+const COMMANDS: [Step; 11] = [
     (
         USER,
         "/yod --machine cokernel -n 1 -m 64M /program/hello",
@@ -60,6 +60,13 @@ const COMMANDS: [Step; 10] = [
         USER,
         "/usr/bin/timeout -s KILL 5 /yod -n 2 -m 64M /program/endless spin",
         "signal 9",
+        "",
+    ),
+    // A node whose yod was killed ends by itself, a moment later.
+    (
+        0,
+        "/load /sys/devices/system/cpu/online 0-3",
+        "status 0",
         "",
     ),
     (
@@ -104,6 +111,9 @@ pub fn check() -> Result<()> {
 /// yod and what it runs.
 pub fn add_files(guest: &mut Guest) -> Result<()> {
     guest.add_yod(&TOOLS.map(tool))?;
+    let load = guest.folder().join("load");
+    guest::compile(&["tests/cokernel/load.c"], &load, &[])?;
+    guest.add("load", &load)?;
     guest.add_folder("program");
     for name in PROGRAMS {
         let file = tree::program("glibc-static", name);

@@ -18,7 +18,7 @@ const LIMIT: Duration = Duration::from_secs(600);
 /// Of one command, by the guest's clock.
 const COMMAND_LIMIT: Duration = Duration::from_secs(200);
 /// What the guest is.
-const MACHINE: [&str; 6] = ["-cpu", "max", "-smp", "4", "-m", "3G"];
+const MACHINE: [&str; 6] = ["-cpu", "max", "-smp", "4", "-m", "5G"];
 /// Rows of the conformance suite, of different kinds.
 const ROWS: [&str; 10] = [
     "files/vectored.musl",

@@ -56,7 +56,6 @@ const SLEEPERS: &[(&str, usize)] = &[
     ("lib/smartmap/test/peers.c", 1),          // the moment of the blow
     ("tests/launchers/ring.c", 1),             // polls
     ("tests/cokernel/abuse.c", 1),             // the moment of the blow
-    ("tests/cokernel/init.c", 1),              // polls
     ("tests/programs/attack/busy.c", 1),       // a system call like others
     ("tests/programs/attack/stale.c", 1),      // polls
     ("tests/programs/bad/endless.c", 1),       // never ends

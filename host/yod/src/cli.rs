@@ -47,7 +47,7 @@ pub struct Cli {
         allow_negative_numbers = true
     )]
     pub cores: Option<usize>,
-    /// Memory per rank, with suffix K, M, G or T, as in 1.5G. Default: 80 % (of a co-kernel 40 %) of the available memory / ranks.
+    /// Memory per rank, with suffix K, M, G or T, as in 1.5G. Default: 80 % (of a co-kernel 20 %) of the available memory / ranks.
     #[arg(short = 'm', value_name = "MEM", value_parser = memory)]
     pub memory: Option<u64>,
     /// Memory of the node for what ranks share: mappings with MAP_SHARED, and text; with such a suffix, or 0. Default: an eighth of

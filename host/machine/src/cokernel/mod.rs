@@ -126,7 +126,7 @@ impl Machine for Cokernel {
     const LIMITS: Limits = Limits {
         cores: MOST_CORES,
         // All of it is gone from Linux, touched or not, and has to be in one piece.
-        default_fifths: 2,
+        default_fifths: 1,
         zeroed: true,
         // Between the module's record and the kernel's image.
         unused: COMM_BASE..PAGE_2M,
