@@ -6,8 +6,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use margay_bench::plugin::{self, Counts, Report};
-use margay_tests::guest::Guest;
-use margay_tests::tree::{self, root, target};
+use margay_tests::guest::{self, Guest};
+use margay_tests::tree::{self, target};
 
 /// Of each kind, as counted.c has them.
 const ROUNDS: usize = 40;
@@ -81,19 +81,7 @@ fn least(regions: &[Counts], kind: usize) -> u64 {
 #[test]
 fn the_kernel_executes_what_it_does_on_qemu_and_nothing_beside_a_program() {
     let program = tmp("counted");
-    let source = root().join("bench/cokernel/counted.c");
-    let mut cc = Command::new("cc");
-    cc.args([
-        "-std=gnu11",
-        "-O2",
-        "-static",
-        "-Wall",
-        "-Wextra",
-        "-Werror",
-        "-o",
-    ]);
-    let compiled = cc.args([&program, &source]).status();
-    assert!(compiled.expect("a compiler").success());
+    guest::compile(&["bench/cokernel/counted.c"], &program, &[]).expect("a compiler");
 
     let (qemu, cokernel) = (on_qemu(&program), on_cokernel(&program));
     let (qemu, cokernel) = (regions(&qemu), regions(&cokernel));

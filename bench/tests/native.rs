@@ -77,17 +77,9 @@ fn add_all(guest: &mut Guest) -> Result<()> {
     let native = std::env::var_os("CARGO_BIN_EXE_native").context("cargo runs the tests")?;
     let native = Path::new(&native);
     guest.add_files(&Tree::gather(&tools, native)?)?;
-    guest.add_files(&Tree::gather(&[], &tree::yod())?)?;
+    guest.add_yod(&[])?;
     guest.add("native", native)?;
-    guest.add("yod", &tree::yod())?;
-    for folder in [
-        "usr/lib/firmware",
-        "usr/lib/firmware/margay",
-        "margay",
-        "program",
-    ] {
-        guest.add_folder(folder);
-    }
+    guest.add_folder("program");
     let built = tree::target().join("bench/programs");
     programs::build(&built)?;
     for job in JOBS {
@@ -95,12 +87,6 @@ fn add_all(guest: &mut Guest) -> Result<()> {
             &format!("program/{}", job.program),
             &built.join(job.program),
         )?;
-    }
-    for name in ["margay.elf", "pct", "agent.so"] {
-        // Root's, which the module reads, and those where yod looks for its own.
-        for folder in ["usr/lib/firmware/margay", "margay"] {
-            guest.add(&format!("{folder}/{name}"), &tree::node_files().join(name))?;
-        }
     }
     Ok(())
 }

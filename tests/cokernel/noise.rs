@@ -23,45 +23,28 @@ const PROGRAMS: [&str; 3] = [
     "ftq 10000 100000000",
     "selfish 100000000000",
 ];
-/// What Linux is given, as any guest's.
-const COMMAND_LINE: &str = "console=ttyS0 quiet panic=-1";
 
 /// Linux does not interrupt CPUs that it gave up.
 pub fn quiet() -> Result<()> {
-    let line = format!("{COMMAND_LINE} no_ipi_broadcast=1");
-    watched(&line, &PROGRAMS.map(|program| ("quiet", program)))
+    let mut guest = Guest::new()?;
+    guest.add_word("no_ipi_broadcast=1");
+    watched(guest, &PROGRAMS.map(|program| ("quiet", program)))
 }
 
 /// As it is it does, which is counted and said.
 pub fn loud() -> Result<()> {
-    watched(COMMAND_LINE, &[("loud", PROGRAMS[2])])
+    watched(Guest::new()?, &[("loud", PROGRAMS[2])])
 }
 
-fn watched(line: &str, programs: &[(&str, &str)]) -> Result<()> {
-    let mut guest = Guest::new()?;
+fn watched(mut guest: Guest, programs: &[(&str, &str)]) -> Result<()> {
     let (scratch, this) = (Scratch::new()?, env::current_exe()?);
-    for program in [&this, &tree::yod()] {
-        guest.add_files(&Tree::gather(&[], program)?)?;
-    }
+    guest.add_yod(&[])?;
+    guest.add_files(&Tree::gather(&[], &this)?)?;
     guest.add("watch", &this)?;
-    guest.add("yod", &tree::yod())?;
     let busy = guest.folder().join("busy");
     guest::compile(&["tests/cokernel/busy.c"], &busy, &["-pthread"])?;
     guest.add("busy", &busy)?;
-    for folder in [
-        "usr/lib/firmware",
-        "usr/lib/firmware/margay",
-        "margay",
-        "program",
-    ] {
-        guest.add_folder(folder);
-    }
-    for name in ["margay.elf", "pct", "agent.so"] {
-        let file = tree::node_files().join(name);
-        for folder in ["usr/lib/firmware/margay", "margay"] {
-            guest.add(&format!("{folder}/{name}"), &file)?;
-        }
-    }
+    guest.add_folder("program");
     for (wanted, program) in programs {
         let name = program.split(' ').next().unwrap_or_default();
         let file = bench::build(&scratch, name)?;
@@ -70,9 +53,7 @@ fn watched(line: &str, programs: &[(&str, &str)]) -> Result<()> {
         guest.run(0, PROGRAM_LIMIT, &command);
     }
     let accel = tree::accel();
-    let options = [
-        "-accel", &accel, "-cpu", "max", "-smp", "4", "-m", "2G", "-append", line,
-    ];
+    let options = ["-accel", &accel, "-cpu", "max", "-smp", "4", "-m", "2G"];
     let outcome = guest.boot(&options, LIMIT)?;
     ensure!(outcome.ran.len() == programs.len(), "{:?}", outcome.ran);
     for (ran, (wanted, program)) in outcome.ran.iter().zip(programs) {
