@@ -1,5 +1,5 @@
-/* What the plugin counts on either machine: regions (mark.h) of one call each, ROUNDS of every kind in turn, then one of SECONDS in
- * which the program requests nothing.
+/* What the plugin counts on either machine: regions (mark.h) of one call each, ROUNDS of every kind in turn, then SECONDS in
+ * which the program requests nothing, one for each.
  *
  *   counted SECONDS
  */
@@ -72,7 +72,7 @@ static double now(void)
 int main(int argc, char **argv)
 {
 	static void (*const kinds[])(void) = { local, memory, protection, signal_to_itself, shipped };
-	double seconds = argc > 1 ? atof(argv[1]) : 0;
+	int seconds = argc > 1 ? atoi(argv[1]) : 0;
 	struct sigaction action = { .sa_handler = handler };
 
 	pages = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -86,10 +86,12 @@ int main(int argc, char **argv)
 		}
 	}
 	must(signals == ROUNDS, "signals");
-	mark_begin();
-	for (double end = now() + seconds; now() < end;)
-		;
-	mark_end();
+	for (int i = 0; i < seconds; i++) {
+		mark_begin();
+		for (double end = now() + 1; now() < end;)
+			;
+		mark_end();
+	}
 	printf("counted %d of each\n", ROUNDS);
 	return 0;
 }

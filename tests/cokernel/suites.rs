@@ -34,6 +34,15 @@ const ROWS: [&str; 10] = [
     "files/rust_fs",
 ];
 
+/// Of Open MPI's launcher, as root, in a guest whose only network is its own.
+const OPEN_MPI: [&str; 5] = [
+    "OMPI_ALLOW_RUN_AS_ROOT=1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
+    "OMPI_MCA_rmaps_base_oversubscribe=1",
+    "OMPI_MCA_btl_tcp_if_include=lo",
+    "SMARTMAP_VERBOSE=1",
+];
+
 /// Commands of a guest that has the files of this host.
 pub struct Suite {
     guest: Guest,
@@ -124,7 +133,7 @@ pub fn shown(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// Rows of the conformance suite, threads, ranks.
+/// Rows of the conformance suite, threads, ranks, ranks of MPI whose messages go through windows.
 pub fn check() -> Result<()> {
     let Some(mut suite) = Suite::new()? else {
         return Ok(());
@@ -143,6 +152,20 @@ pub fn check() -> Result<()> {
     ] {
         suite.add_watched(COMMAND_LIMIT, &command)?;
     }
-    suite.boot(LIMIT)?;
+    let mpi = format!(
+        "/usr/bin/env {} SMARTMAP_TARGET={} /usr/bin/mpirun.openmpi -n 3 {yod} --oversubscribe -m 256M {} {} 8",
+        OPEN_MPI.join(" "),
+        tree::target().display(),
+        shown(&tree::root().join("lib/mpi/smartmap-run")),
+        shown(&tree::program("openmpi-lib", "conform")),
+    );
+    suite.add_watched(COMMAND_LIMIT, &mpi)?;
+    let outcome = suite.boot(LIMIT)?;
+    let output = outcome.ran.last().map_or("", |ran| &ran.output);
+    let has = |words: &str| output.contains(words);
+    ensure!(
+        has("messages go through windows") && has("conform: 3 ranks: 0 wrong"),
+        "{mpi}: {output}"
+    );
     Ok(())
 }

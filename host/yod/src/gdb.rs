@@ -7,6 +7,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::Mode;
+use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::console;
@@ -102,8 +103,21 @@ pub fn listen(path: &Path) -> std::io::Result<UnixListener> {
     }
 }
 
-/// The path gets the socket's mode when it is bound (net/unix/af_unix.c): changed afterwards, others could have connected before.
+/// The socket gets its path when it listens: who sees the path can connect, and no yod takes it for one that was left.
 fn bind(path: &Path) -> std::io::Result<UnixListener> {
+    let mut unheard = OsString::from(path);
+    unheard.push(format!(".{}~", std::process::id()));
+    let listener = listen_at(Path::new(&unheard))?;
+    let named = std::fs::hard_link(&unheard, path);
+    std::fs::remove_file(&unheard)?;
+    match named {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Err(Errno::ADDRINUSE.into()),
+        named => named.map(|()| listener),
+    }
+}
+
+/// A path gets the socket's mode when it is bound (net/unix/af_unix.c): changed afterwards, others could have connected before.
+fn listen_at(path: &Path) -> std::io::Result<UnixListener> {
     /// As many as the standard library lets wait.
     const WAITING: i32 = 128;
     let address = SocketAddrUnix::new(path)?;
@@ -130,6 +144,7 @@ fn is_left_over(path: &Path) -> bool {
 mod tests {
     use super::*;
     use std::os::unix::fs::MetadataExt as _;
+    use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::{Duration, Instant};
 
     const HANG: Duration = Duration::from_secs(20);
@@ -150,6 +165,40 @@ mod tests {
         let mode = std::fs::metadata(&path).expect("a socket").mode();
         std::fs::remove_file(&path).expect("there");
         assert_eq!(mode & 0o777, 0o600);
+    }
+
+    /// gdb was refused that came between bind(2) and listen(2).
+    #[test]
+    fn who_sees_the_path_can_connect() {
+        const ROUNDS: usize = 400;
+        let path = std::env::temp_dir().join(format!("margay-gdb-seen-{}", std::process::id()));
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let gdb = scope.spawn(|| {
+                let address = SocketAddrUnix::new(&path).expect("short");
+                // It may come more often than a socket lets wait.
+                let flags = SocketFlags::NONBLOCK;
+                let mut refused = 0;
+                while !over.load(Ordering::Relaxed) {
+                    let socket =
+                        net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
+                            .expect("a socket");
+                    let connected = net::connect(&socket, &address);
+                    refused += usize::from(connected == Err(Errno::CONNREFUSED));
+                }
+                refused
+            });
+            // They listen to the end: gdb may connect to one whose path is gone.
+            let listeners = (0..ROUNDS).map(|_| {
+                let listener = bind(&path).expect("bound");
+                std::fs::remove_file(&path).expect("there");
+                listener
+            });
+            let listeners: Vec<UnixListener> = listeners.collect();
+            over.store(true, Ordering::Relaxed);
+            assert_eq!(gdb.join().expect("it ends"), 0);
+            drop(listeners);
+        });
     }
 
     #[test]

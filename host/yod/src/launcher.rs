@@ -129,6 +129,9 @@ const EITHER: Settings = MPICH;
 /// UCX otherwise opens what another rank shares by /proc/PID/fd, which Linux refuses for proxies (docs/trust.md). With segments of
 /// System V it need not, and leaves nothing behind.
 const NO_POSIX: (&str, &str) = ("UCX_TLS", "^posix");
+/// On a co-kernel, where ranks cannot share files: Open MPI's messages in such a file, in 4 and in 5, and PMIx's data in one, for which
+/// they have other ways but complain at each start.
+pub const ON_COKERNEL: Settings = &[("OMPI_MCA_btl", "^vader,sm"), ("PMIX_MCA_gds", "hash")];
 
 fn number(variable: &dyn Fn(&str) -> Option<String>, name: &str) -> Result<usize, Failure> {
     let text = variable(name).unwrap_or_default();

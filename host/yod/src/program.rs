@@ -91,7 +91,7 @@ impl Program {
             real_path: c_string(real_path.into_os_string()),
             argv,
             inherited: inherited_environment()?,
-            set: [needed(settings), variables.to_vec()].concat(),
+            set: [needed(settings.into_iter().flatten()), variables.to_vec()].concat(),
             mpi: mpi.map(|mpi| mpi.name),
         })
     }
@@ -104,6 +104,12 @@ impl Program {
     /// The MPI that it is linked with, for people.
     pub fn mpi(&self) -> Option<&'static str> {
         self.mpi
+    }
+
+    /// Sets what ranks need on a machine, unless the user has.
+    pub fn set_for_machine(&mut self, settings: Settings) {
+        let needed = needed(std::iter::once(settings));
+        self.set.splice(0..0, needed);
     }
 
     /// A copy for the proxy of `rank`, from 0, of `size`, which the program finds in its environment.
@@ -125,8 +131,8 @@ impl Program {
 }
 
 /// What MPIs need and the user has not set.
-fn needed(settings: [Option<Settings>; 2]) -> Vec<Variable> {
-    let all = settings.into_iter().flatten().flatten();
+fn needed(settings: impl Iterator<Item = Settings>) -> Vec<Variable> {
+    let all = settings.flatten();
     let unset = all.filter(|(name, _)| std::env::var_os(name).is_none());
     unset
         .map(|&(name, value)| (name.into(), value.into()))

@@ -18,6 +18,7 @@ use wire::boot::flag;
 
 use crate::cli::{self, Cli, Populate};
 use crate::failure::{Failure, status};
+use crate::launcher;
 use crate::machines::{Host, Kind, Machine};
 use crate::parts::Parts;
 use crate::place::Place;
@@ -52,7 +53,7 @@ impl Setup {
     /// the process.
     pub fn new(cli: &Cli, place: &Place, first: Sample) -> Result<Setup, Failure> {
         let refuse = refused_calls()?;
-        let program = Program::find(&cli.command, &cli.variables, place)?;
+        let mut program = Program::find(&cli.command, &cli.variables, place)?;
         check_limits(1)?;
         check_linux()?;
         let Parts { kernel, pct, agent } = Parts::find()?;
@@ -63,7 +64,10 @@ impl Setup {
                 (Machine::Qemu(q35), populate)
             }
             // Its memory is there from the start.
-            Kind::Cokernel => (Machine::Cokernel, false),
+            Kind::Cokernel => {
+                program.set_for_machine(launcher::ON_COKERNEL);
+                (Machine::Cokernel, false)
+            }
         };
         Ok(Setup {
             program,
