@@ -180,14 +180,63 @@ pub fn one_cpu() -> Result<()> {
     job::boot(guest, &steps, "1")
 }
 
+/// Linux wants signatures, of this kind first: margay.ko has none.
+const SIGNED: [Step; 7] = [
+    (0, "/load", "status 0", ""),
+    (
+        0,
+        "/usr/bin/cp /integrity /sys/kernel/security/lockdown",
+        "status 0",
+        "",
+    ),
+    (
+        0,
+        "/load /right/margay.ko",
+        "status 1",
+        "Operation not permitted",
+    ),
+    (
+        0,
+        "/yod --machine cokernel -n 1 -m 64M /program/hello",
+        "status 69",
+        ONLY_SIGNED,
+    ),
+    (
+        0,
+        "/usr/bin/cp /yes /sys/module/module/parameters/sig_enforce",
+        "status 0",
+        "",
+    ),
+    (
+        0,
+        "/load /right/margay.ko",
+        "status 1",
+        "Key was rejected by service",
+    ),
+    (
+        0,
+        "/yod --machine cokernel -n 1 -m 64M /program/hello",
+        "status 69",
+        ONLY_SIGNED,
+    ),
+];
+const ONLY_SIGNED: &str =
+    "load margay.ko, signed, for this Linux loads no other module (docs/cokernel.md)";
+
 /// All else, in one guest.
 pub fn check() -> Result<()> {
     let mut guest = Guest::without_module()?;
     job::add_files(&mut guest)?;
     let folder = guest.folder().to_owned();
-    let mask = folder.join("mask");
-    fs::write(&mask, "4\n")?;
-    guest.add("only_cpu_2", &mask)?;
+    for (name, text) in [
+        ("only_cpu_2", "4\n"),
+        ("integrity", "integrity\n"),
+        ("yes", "1\n"),
+    ] {
+        let file = folder.join(name);
+        fs::write(&file, text)?;
+        guest.add(name, &file)?;
+    }
     for (at, module) in [
         ("right", tree::node_files().join("cokernel/margay.ko")),
         ("other", other_module(&folder)?),
@@ -209,7 +258,7 @@ pub fn check() -> Result<()> {
         fs::write(&to, changed(&fs::read(from)?, at, code)?)?;
         guest.add(name, &to)?;
     }
-    job::boot(guest, &[&FIRST[..], &SECOND[..]].concat(), "4")
+    job::boot(guest, &[&FIRST[..], &SECOND, &SIGNED].concat(), "4")
 }
 
 /// margay.ko of a version that yod does not know.

@@ -141,6 +141,7 @@ int main(void)
 	must(mount("dev", "/dev", "devtmpfs", 0, NULL) == 0, "mount /dev");
 	must(mount("proc", "/proc", "proc", 0, NULL) == 0, "mount /proc");
 	must(mount("sys", "/sys", "sysfs", 0, NULL) == 0, "mount /sys");
+	must(mount("security", "/sys/kernel/security", "securityfs", 0, NULL) == 0, "mount /sys/kernel/security");
 	must(mount("tmp", "/tmp", "tmpfs", 0, NULL) == 0, "mount /tmp");
 	/* Only panics may come between our lines (syslog(2), SYSLOG_ACTION_CONSOLE_LEVEL). */
 	klogctl(8, NULL, 1);

@@ -53,7 +53,23 @@ pub struct Reserved {
 /// # Errors
 /// Why not, as a line.
 pub fn usable() -> Result<(), String> {
-    Device::open().map(drop).map_err(refused::open)
+    open().map(drop)
+}
+
+/// The device; why not, as a line.
+fn open() -> Result<Device, String> {
+    Device::open().map_err(|errno| refused::open(errno, loads_only_signed()))
+}
+
+/// Whether Linux wants signatures of modules, by itself (module.sig_enforce) or as Secure Boot has locked it down
+/// (kernel_lockdown(7)): then the word in force has brackets.
+fn loads_only_signed() -> bool {
+    let enforced = "/sys/module/module/parameters/sig_enforce";
+    let lockdown = "/sys/kernel/security/lockdown";
+    let has = |path, words: &[&str]| {
+        std::fs::read_to_string(path).is_ok_and(|text| words.iter().any(|word| text.contains(word)))
+    };
+    has(enforced, &["Y"]) || has(lockdown, &["[integrity]", "[confidentiality]"])
 }
 
 /// What a job may use of such a node, of what it may use of this host, and what plans have to know: a core that is not there
@@ -141,7 +157,7 @@ impl Machine for Cokernel {
         let cpus = all.choose(plan.cpus);
         let too_few = || line(refused::too_few(plan.cpus, all.count()));
         let parts = parts(plan, cpus.ok_or_else(too_few)?);
-        let device = Device::open().map_err(|errno| line(refused::open(errno)))?;
+        let device = open().map_err(line)?;
         let start = reserve(&device, &parts);
         let start = start.map_err(|errno| line(refused::reserve(errno, &parts)))?;
         let part = |part| {

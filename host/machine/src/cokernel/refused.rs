@@ -5,11 +5,16 @@ use rustix::io::Errno;
 use super::device::{PATH, Parts};
 use crate::plan::Bytes;
 
-/// It cannot be opened.
-pub fn open(errno: Errno) -> String {
+/// It cannot be opened. `only_signed`: this Linux loads no module without a signature that it knows.
+pub fn open(errno: Errno, only_signed: bool) -> String {
     match errno {
         Errno::NOENT | Errno::NXIO | Errno::NODEV => {
-            format!("{PATH} is not there: load margay.ko (docs/cokernel.md)")
+            let signed = if only_signed {
+                ", signed, for this Linux loads no other module"
+            } else {
+                ""
+            };
+            format!("{PATH} is not there: load margay.ko{signed} (docs/cokernel.md)")
         }
         Errno::ACCESS | Errno::PERM => {
             format!("{PATH} is not this user's: be in the group that has it (docs/cokernel.md)")
@@ -91,12 +96,16 @@ mod tests {
         };
         for (line, part) in [
             (
-                open(Errno::NOENT),
-                "/dev/margay is not there: load margay.ko",
+                open(Errno::NOENT, false),
+                "/dev/margay is not there: load margay.ko (docs",
             ),
-            (open(Errno::ACCESS), "in the group"),
             (
-                open(Errno::BUSY),
+                open(Errno::NOENT, true),
+                "load margay.ko, signed, for this Linux loads no other module (docs",
+            ),
+            (open(Errno::ACCESS, true), "in the group"),
+            (
+                open(Errno::BUSY, false),
                 "/dev/margay: Device or resource busy (os error 16)",
             ),
             (reserve(Errno::PROTO, &parts), "another version"),
