@@ -79,6 +79,10 @@ pub fn conformance() -> Result<()> {
     suite.boot(LIMIT).map(drop)
 }
 
+/// Attacks that cannot be right there: one is on files that ranks share; one compares with Linux of the guest, whose emulated CPU
+/// does not refuse reserved bits of MXCSR.
+const NO_ATTACKS: &str = "--skip files --skip frames";
+
 /// By a user that is given the device.
 pub fn attack() -> Result<()> {
     let Some(mut suite) = Suite::new()? else {
@@ -88,7 +92,7 @@ pub fn attack() -> Result<()> {
     let attack = shown(&test_binary("attack")?);
     suite.add(LIMIT, "/usr/bin/chmod 666 /dev/margay");
     let command = format!(
-        "/usr/bin/env ATTACK_SECONDS={seconds} ATTACK_RANKS=1,2,3 {attack} --test-threads 1"
+        "/usr/bin/env ATTACK_SECONDS={seconds} ATTACK_RANKS=1,2,3 {attack} --test-threads 1 {NO_ATTACKS}"
     );
     suite.add_watched(LIMIT, &command)?;
     suite.boot(LIMIT).map(drop)

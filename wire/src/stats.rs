@@ -38,8 +38,11 @@ pub struct CpuStats {
     pub pct_entries: Word,
     /// Times that the core polled before it would halt (always counted).
     pub halt_polls: Word,
-    /// Room to grow.
-    pub reserved: [Word; 2],
+    /// How fast the core's CPU runs at least, as it was asked to: IA32_HWP_REQUEST's minimum, of 255; 0: it is not asked (always
+    /// counted).
+    pub performance: Word,
+    /// What Linux had the CPU speculate less for, and it no more does: IA32_SPEC_CTRL as it was found (always counted).
+    pub lifted: Word,
     /// Calls by number.
     pub by_call: [Word; MAX_CALLS],
 }

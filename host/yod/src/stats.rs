@@ -85,6 +85,10 @@ struct Core {
     doorbells: u64,
     other_interrupts: u64,
     halt_polls: u64,
+    /// The least of 255 that the CPU was asked for; 0: it was not. In the total of the slowest core.
+    performance: u64,
+    /// IA32_SPEC_CTRL as it was left to the CPU. In the total of any core.
+    lifted: u64,
     irqs_off_max: Ticks,
     kernel: Ticks,
     ship_wait: Ticks,
@@ -135,7 +139,9 @@ impl Stats {
             ranks: (0..plan.ranks).map(|number| rank(number, comm)).collect(),
             total: cores
                 .iter()
-                .fold(Core::default(), |sum, core| sum.plus(core)),
+                .cloned()
+                .reduce(|sum, core| sum.plus(&core))
+                .unwrap_or_default(),
             cores,
             calls: calls((0..plan.cpus).map(|cpu| comm.stats(cpu))),
         }
@@ -172,6 +178,8 @@ impl Core {
             doorbells: self.doorbells + other.doorbells,
             other_interrupts: self.other_interrupts + other.other_interrupts,
             halt_polls: self.halt_polls + other.halt_polls,
+            performance: self.performance.min(other.performance),
+            lifted: self.lifted | other.lifted,
             irqs_off_max: std::cmp::max_by_key(self.irqs_off_max, other.irqs_off_max, |t| t.ticks),
             kernel: self.kernel.plus(other.kernel),
             ship_wait: self.ship_wait.plus(other.ship_wait),
@@ -193,6 +201,8 @@ fn core(core: Option<usize>, stats: &CpuStats, ticks: impl Fn(u64) -> Ticks) -> 
         doorbells: stats.doorbells.load(),
         other_interrupts: stats.other_interrupts.load(),
         halt_polls: stats.halt_polls.load(),
+        performance: stats.performance.load(),
+        lifted: stats.lifted.load(),
         irqs_off_max: ticks(stats.irqs_off_max_ticks.load()),
         kernel: ticks(stats.kernel_ticks.load()),
         ship_wait: ticks(stats.ship_wait_ticks.load()),
@@ -321,6 +331,23 @@ mod tests {
             "K of memory behind it, 0K of that in pages of 2 MiB, 3M had before it was touched";
         assert!(table.contains(host), "{table}");
         assert!(json["node"]["resident_bytes"].as_u64() > Some(0));
+    }
+
+    #[test]
+    fn the_speed_of_cpus_that_linux_gave_up_has_a_line() {
+        let (plan, comm, memory) = area();
+        let table = |native| {
+            let wall = Duration::from_secs(1);
+            Stats::collect(&plan, &comm, &memory.file, wall, false, native).table()
+        };
+        comm.stats(0).performance.put(47);
+        assert!(table(true).contains("speed: as Linux left it\n"));
+        comm.stats(1).performance.put(42);
+        comm.stats(1).lifted.put(5);
+        let line = "speed: level 42 of 255 asked for at least (HWP), SPEC_CTRL 0 instead of 0x5\n";
+        let all = table(true);
+        assert!(all.contains(line), "{all}");
+        assert!(!table(false).contains("speed:"));
     }
 
     /// Linux interrupts all CPUs of the machine at once, its own and those that it gave up.

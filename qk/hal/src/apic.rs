@@ -9,7 +9,7 @@ use crate::cpu::features::cpuid;
 use crate::vectors::{VEC_SPURIOUS, VEC_TIMER, Vector};
 use crate::{cokernel, time};
 use abi::map::PAGE;
-use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 use x86_64::instructions::port::Port;
 use x86_64::registers::model_specific::Msr;
 
@@ -56,48 +56,82 @@ const ICR_ASSERT: u32 = 1 << 14;
 /// Reads of the command register to wait for it; deliveries take a few.
 const ICR_SPINS: u32 = 1 << 20;
 
-const OFF: u8 = 0;
-const XAPIC: u8 = 1;
-const X2APIC: u8 = 2;
-/// How registers are reached, the same on all CPUs.
-static MODE: AtomicU8 = AtomicU8::new(OFF);
-static WINDOW: AtomicU64 = AtomicU64::new(0);
+/// How registers are reached, the same on all CPUs: by MSRs, or in a window at this physical address.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Way(u64);
+
+const OFF: Way = Way(0);
+const X2APIC: Way = Way(1);
+static WAY: AtomicU64 = AtomicU64::new(OFF.0);
 
 /// Timer ticks per TSC tick as a 32.32 fraction; 0: the timer takes TSC deadlines.
 static TICKS_PER_TSC: AtomicU64 = AtomicU64::new(0);
 
-fn mode() -> u8 {
-    MODE.load(Ordering::Relaxed)
+fn way() -> Way {
+    Way(WAY.load(Ordering::Relaxed))
 }
 
 fn x2_msr(register: Register) -> Msr {
     Msr::new(MSR_X2APIC + (register as u32 >> 4))
 }
 
-fn window(register: Register) -> *mut u32 {
-    (Phys(WINDOW.load(Ordering::Relaxed)).direct() + register as u64) as *mut u32
+impl Way {
+    fn window(self, register: Register) -> *mut u32 {
+        (Phys(self.0).direct() + register as u64) as *mut u32
+    }
+
+    fn read(self, register: Register) -> u32 {
+        // SAFETY: 1. This is how this CPU's APIC is reached; all CPUs are set up alike.
+        //         2. The window is mapped uncached by the direct map; reads of these registers have no side effects.
+        unsafe {
+            match self {
+                X2APIC => x2_msr(register).read() as u32,
+                _ => self.window(register).read_volatile(),
+            }
+        }
+    }
+
+    fn write(self, register: Register, value: u32) {
+        // SAFETY: 1. As in `read`. The values written are valid for their registers, so the MSRs do not fault; what they make the
+        //         CPU do (take interrupts) is what the handlers are for.
+        unsafe {
+            match self {
+                X2APIC => x2_msr(register).write(value.into()),
+                _ => self.window(register).write_volatile(value),
+            }
+        }
+    }
+
+    /// Sends a command to the CPU with APIC id `to`.
+    fn command(self, to: u32, command: u32) {
+        if self == X2APIC {
+            // WRMSR to x2APIC is not ordered after earlier stores (§11.12.3): what the receiver is to see must be out.
+            core::sync::atomic::fence(Ordering::SeqCst);
+            // SAFETY: 1. A well-formed command. 2. The receivers have handlers for all vectors.
+            unsafe {
+                x2_msr(Register::Command).write(u64::from(to) << 32 | u64::from(command));
+            }
+            return;
+        }
+        // BOUND: ICR_SPINS; a command is taken within a microsecond.
+        for _ in 0..ICR_SPINS {
+            if self.read(Register::Command) & ICR_PENDING == 0 {
+                break;
+            }
+            core::hint::spin_loop();
+        }
+        // Ids above 254 are left out where there is no x2APIC (`firmware::acpi`).
+        self.write(Register::CommandHigh, to << 24);
+        self.write(Register::Command, command);
+    }
 }
 
 fn read(register: Register) -> u32 {
-    // SAFETY: 1. The mode says how this CPU's APIC is reached; all CPUs are set up alike.
-    //         2. The window is mapped uncached by the direct map; reads of these registers have no side effects.
-    unsafe {
-        match mode() {
-            X2APIC => x2_msr(register).read() as u32,
-            _ => window(register).read_volatile(),
-        }
-    }
+    way().read(register)
 }
 
 fn write(register: Register, value: u32) {
-    // SAFETY: 1. As in `read`. The values written are valid for their registers, so the MSRs do not fault; what they make the CPU
-    //         do (take interrupts) is what the handlers are for.
-    unsafe {
-        match mode() {
-            X2APIC => x2_msr(register).write(value.into()),
-            _ => window(register).write_volatile(value),
-        }
-    }
+    way().write(register, value);
 }
 
 /// Switches this CPU's APIC on, with every local source but NMI masked. The boot CPU calls first and also silences the old PICs, where
@@ -106,19 +140,19 @@ pub(crate) fn init_cpu() {
     let mut msr = MSR_APIC_BASE;
     // SAFETY: 1. Every 64-bit CPU has this MSR.
     let base = unsafe { msr.read() };
-    if mode() == OFF {
+    if way() == OFF {
         if kept::acpi().legacy.pics {
             mask_pics();
         }
         // Linux, which gets this CPU back, has its own way with all of them.
         let x2 = base & APIC_BASE_X2 != 0 || has_x2apic() && !cokernel::is_here();
-        WINDOW.store(base & APIC_BASE_ADDRESS, Ordering::Relaxed);
-        MODE.store(if x2 { X2APIC } else { XAPIC }, Ordering::Relaxed);
+        let window = Way(base & APIC_BASE_ADDRESS);
+        WAY.store(if x2 { X2APIC } else { window }.0, Ordering::Relaxed);
     }
     // SAFETY: 1. xAPIC first, then x2APIC: a valid transition from any state but x2APIC, which keeps both bits (§11.12.5).
     unsafe {
         msr.write(base | APIC_BASE_ENABLE);
-        if mode() == X2APIC {
+        if way() == X2APIC {
             msr.write(base | APIC_BASE_ENABLE | APIC_BASE_X2);
         }
     }
@@ -179,30 +213,9 @@ pub(crate) fn eoi() {
     write(Register::Eoi, 0);
 }
 
-/// Sends `command` to the CPU with APIC id `to`.
-fn command(to: u32, command: u32) {
-    if mode() == X2APIC {
-        // WRMSR to x2APIC is not ordered after earlier stores (§11.12.3): what the receiver is to see must be out.
-        core::sync::atomic::fence(Ordering::SeqCst);
-        // SAFETY: 1. A well-formed command. 2. The receivers have handlers for all vectors.
-        unsafe { x2_msr(Register::Command).write(u64::from(to) << 32 | u64::from(command)) };
-        return;
-    }
-    // BOUND: ICR_SPINS; a command is taken within a microsecond.
-    for _ in 0..ICR_SPINS {
-        if read(Register::Command) & ICR_PENDING == 0 {
-            break;
-        }
-        core::hint::spin_loop();
-    }
-    // Ids above 254 are left out where there is no x2APIC (`firmware::acpi`).
-    write(Register::CommandHigh, to << 24);
-    write(Register::Command, command);
-}
-
 /// Interrupts the CPU with APIC id `to`.
 pub(crate) fn ipi(to: u32, vector: Vector) {
-    command(to, ICR_ASSERT | u32::from(vector));
+    way().command(to, ICR_ASSERT | u32::from(vector));
 }
 
 /// Rings bell `bell` of the Linux beside a co-kernel. False: this is none, or there is no such bell. Until this CPU's APIC is set up
@@ -211,25 +224,26 @@ pub(crate) fn ipi(to: u32, vector: Vector) {
 #[inline(never)]
 pub(crate) fn ring_linux(bell: u16) -> bool {
     let signalled = cokernel::signal(bell);
-    if let Some((cpu, vector)) = signalled.filter(|_| mode() != OFF) {
-        ipi(cpu, vector);
+    let way = way();
+    if let Some((cpu, vector)) = signalled.filter(|_| way != OFF) {
+        way.command(cpu, ICR_ASSERT | u32::from(vector));
     }
     signalled.is_some()
 }
 
 /// Resets a CPU into its wait-for-SIPI state.
 pub(crate) fn send_init(to: u32) {
-    command(to, ICR_ASSERT | ICR_INIT);
+    way().command(to, ICR_ASSERT | ICR_INIT);
 }
 
 /// Starts a CPU in real mode at `page`, below 1 MiB.
 pub(crate) fn send_startup(to: u32, page: Phys) {
-    command(to, ICR_ASSERT | ICR_STARTUP | (page.0 >> 12) as u32 & 0xff);
+    way().command(to, ICR_ASSERT | ICR_STARTUP | (page.0 >> 12) as u32 & 0xff);
 }
 
 /// Interrupts a CPU that cannot be masked.
 pub(crate) fn send_nmi(to: u32) {
-    command(to, ICR_ASSERT | ICR_NMI);
+    way().command(to, ICR_ASSERT | ICR_NMI);
 }
 
 /// Measures the timer against the TSC (about 300 µs), unless it takes TSC deadlines.

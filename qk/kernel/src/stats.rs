@@ -16,6 +16,9 @@ pub fn begin() {
     let cpu = hal::cpu::id();
     let counters = host::counters(cpu);
     COUNTERS.set(Some(counters));
+    let speed = hal::cpu::speed();
+    counters.performance.put(speed.performance);
+    counters.lifted.put(speed.lifted);
     hal::cpu::set_entry_counter(cpu, counters.entries.as_atomic());
     section_starts();
 }

@@ -13,6 +13,7 @@ enum { READ_WRITE = PROT_READ | PROT_WRITE, ANON = MAP_PRIVATE | MAP_ANONYMOUS }
 
 static uint64_t state, canary[CANARY_WORDS];
 static int segment;
+static int shared = MAP_SHARED;
 static char *attached;
 static char line[256]; // no memory of the C library
 
@@ -48,7 +49,7 @@ static void replace(struct range range)
     switch (next(5)) {
     case 0: mmap(range.at, range.bytes, READ_WRITE, ANON | MAP_FIXED, -1, 0); break;
     case 1: mmap(range.at, range.bytes, READ_WRITE, MAP_PRIVATE | MAP_FIXED, files[next(2)], offset); break;
-    case 2: mmap(range.at, range.bytes, READ_WRITE, MAP_SHARED | MAP_FIXED, files[next(2)], offset); break;
+    case 2: mmap(range.at, range.bytes, READ_WRITE, shared | MAP_FIXED, files[next(2)], offset); break;
     case 3: madvise(range.at, range.bytes, next(2) ? MADV_DONTNEED : MADV_WILLNEED); break;
     default:
         other = mmap(NULL, range.bytes, READ_WRITE, ANON, -1, 0);
@@ -129,6 +130,12 @@ static void prepare(void)
     files[0] = made(names[0]);
     files[1] = made(names[1]);
     sink = made(names[2]);
+    // On a co-kernel files cannot be shared, and where it was to be mapped nothing is then.
+    void *file = mmap(NULL, PAGE, READ_WRITE, MAP_SHARED, files[0], 0);
+    if (file == MAP_FAILED && errno == ENODEV)
+        shared = MAP_PRIVATE;
+    else
+        munmap(file, PAGE);
     zeros = open("/dev/zero", O_RDONLY);
     segment = shmget(IPC_PRIVATE, FILE_PAGES * PAGE, 0600);
     if (zeros < 0 || segment < 0 || shmctl(segment, IPC_RMID, NULL) != 0)

@@ -10,6 +10,20 @@ const IRQS_OFF: &str = "longest interrupts-off";
 /// A thread of the emulator that translates code, or that Linux puts off, counts as much as the kernel's own work.
 const EMULATED: &str = "  (of the emulator and its host)";
 
+impl Core {
+    /// Of CPUs that Linux gave up.
+    fn speed(&self) -> String {
+        let level = match self.performance {
+            0 => "as Linux left it".into(),
+            level => format!("level {level} of 255 asked for at least (HWP)"),
+        };
+        match self.lifted {
+            0 => level,
+            lifted => format!("{level}, SPEC_CTRL 0 instead of {lifted:#x}"),
+        }
+    }
+}
+
 impl Stats {
     /// For people.
     pub fn table(&self) -> String {
@@ -114,6 +128,7 @@ impl Stats {
     /// What is the host's.
     fn host_rows(&self, out: &mut String) -> std::fmt::Result {
         if self.native {
+            writeln!(out, "speed: {}", self.total.speed())?;
             return match self.total.other_interrupts {
                 0 => Ok(()),
                 count if linux_broadcasts() => writeln!(

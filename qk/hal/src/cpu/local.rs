@@ -39,6 +39,8 @@ pub(crate) struct CpuLocal {
     pub spurious: AtomicU64,
     /// Address and error code of the last page fault of `user`, until they were taken; the code is never 0.
     pub user_fault: [AtomicU64; 2],
+    /// What `speed::set` did.
+    pub speed: [AtomicU64; 2],
     /// What debug exceptions in ring 0 have said.
     pub debug_hits: AtomicU64,
     pub apic_id: AtomicU32,
@@ -79,6 +81,7 @@ impl CpuLocal {
             fpu_owner: AtomicPtr::new(core::ptr::null_mut()),
             spurious: AtomicU64::new(0),
             user_fault: [const { AtomicU64::new(0) }; 2],
+            speed: [const { AtomicU64::new(0) }; 2],
             debug_hits: AtomicU64::new(0),
             apic_id: AtomicU32::new(0),
             takes_nmi: AtomicBool::new(false),

@@ -10,6 +10,7 @@ mod speed;
 pub use features::{feature_words, giant_pages, hwcaps, identity_words};
 pub use local::id;
 pub use percpu::PerCpu;
+pub use speed::{Speed, speed};
 
 use crate::firmware::ThisCpu;
 use crate::vectors::{FIRST_INTERRUPT, Vector};
@@ -46,6 +47,7 @@ pub fn send_ipi(cpu: usize, vector: Vector) {
     interrupt(cpu, vector);
 }
 
+#[inline(never)] // Who may have to call it need not make room for all that it does.
 fn interrupt(cpu: usize, vector: Vector) {
     let Some(to) = apic_id(cpu) else {
         panic!("IPI to CPU {cpu}, which does not run")

@@ -3,7 +3,8 @@
 //!
 //! Hardware-controlled performance states (Intel SDM vol. 3 §15.4), where they are in use already: switching them on cannot be undone.
 
-use super::features::cpuid;
+use super::{features::cpuid, local};
+use core::sync::atomic::Ordering;
 use x86_64::registers::model_specific::Msr;
 
 const PM_ENABLE: u32 = 0x770;
@@ -22,6 +23,24 @@ const fn fastest(capabilities: u64) -> u64 {
 
 const _: () = assert!(fastest(0x0108_1a2f) == 0x2f2f);
 
+/// What a CPU's speed was set to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Speed {
+    /// The least performance that was asked for, of 255; 0: performance states are not hardware's.
+    pub performance: u64,
+    /// IA32_SPEC_CTRL as it was; it is 0 now.
+    pub lifted: u64,
+}
+
+/// Of this CPU.
+pub fn speed() -> Speed {
+    let [performance, lifted] = &local::local().speed;
+    Speed {
+        performance: performance.load(Ordering::Relaxed),
+        lifted: lifted.load(Ordering::Relaxed),
+    }
+}
+
 /// Has this CPU run as fast as it can.
 pub(super) fn set() {
     let id = cpuid();
@@ -30,13 +49,16 @@ pub(super) fn set() {
         .is_some_and(|info| info.has_hwp());
     let has_spec_ctrl = core::arch::x86_64::__cpuid(0).eax >= 7
         && core::arch::x86_64::__cpuid_count(7, 0).edx >> 26 & 1 != 0;
+    let [performance, lifted] = &local::local().speed;
     // SAFETY: 1. CPUID has the registers. 2. They say how fast this CPU runs, and nothing of what it does.
     unsafe {
         if has_hwp && Msr::new(PM_ENABLE).read() & 1 != 0 {
-            let capabilities = Msr::new(HWP_CAPABILITIES).read();
-            Msr::new(HWP_REQUEST).write(fastest(capabilities));
+            let request = fastest(Msr::new(HWP_CAPABILITIES).read());
+            Msr::new(HWP_REQUEST).write(request);
+            performance.store(request & 0xff, Ordering::Relaxed);
         }
         if has_spec_ctrl {
+            lifted.store(Msr::new(SPEC_CTRL).read(), Ordering::Relaxed);
             Msr::new(SPEC_CTRL).write(0);
         }
     }
