@@ -107,12 +107,10 @@ fn run_of(steps: Vec<Step>, only: Option<&str>) -> Result<()> {
         .iter_mut()
         .filter(|step| COKERNEL.contains(&step.name()))
         .peekable();
-    if needing.peek().is_some() {
-        // A job there is of ranks of MPI.
-        build::run(&mut make_in("lib/mpi", &["--silent", "all"]))?;
-        if let Some(why) = cokernel::build()? {
-            needing.for_each(|step| step.skip(&why));
-        }
+    if needing.peek().is_some()
+        && let Some(why) = cokernel::build_for_tests()?
+    {
+        needing.for_each(|step| step.skip(&why));
     }
     finish(&steps::run(steps)?)
 }

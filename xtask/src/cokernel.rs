@@ -7,7 +7,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::build::{output, root};
+use crate::build::{self, output, root};
+use crate::check::make_in;
 use crate::debian;
 
 /// Where the sources are.
@@ -43,6 +44,15 @@ pub fn build() -> Result<Option<String>> {
     };
     include_where_it_lies(&headers)?;
     build_with(&headers, &output().join("cokernel")).map(|()| None)
+}
+
+/// The same, and what jobs of tests there need besides: MPI's components.
+///
+/// # Errors
+/// As [`build`].
+pub fn build_for_tests() -> Result<Option<String>> {
+    build::run(&mut make_in("lib/mpi", &["--silent", "all"]))?;
+    build()
 }
 
 fn build_with(headers: &Path, to: &Path) -> Result<()> {
