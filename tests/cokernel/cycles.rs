@@ -99,7 +99,13 @@ fn kill(longest: Duration, random: &mut Random) -> Result<bool> {
         all.into_iter().find(|process| process.role == role)
     };
     let moment = if way.is_some() {
-        process::wait_until(HANG, || of_role(Role::Proxy).is_some());
+        // What yod starts before its keeper, to see what Linux can, is no proxy.
+        process::wait_until(HANG, || {
+            [Role::Keeper, Role::Proxy]
+                .map(of_role)
+                .iter()
+                .all(Option::is_some)
+        });
         Duration::from_millis(random.below(LATE_MS))
     } else {
         Duration::from_micros(random.below(longest.as_micros() as u64 + 1))
