@@ -23,7 +23,7 @@ pub const ALLOWED_KIB: i64 = 1024;
 /// Does what the words say.
 pub fn main(words: &[String]) -> ! {
     let done = match words {
-        [what, command @ ..] if what == "whole" => whole(command),
+        [what, own, command @ ..] if what == "whole" => whole(own, command),
         [what, jobs, kills, seed] if what == "cycles" => cycles([jobs, kills, seed]),
         _ => Err(anyhow::anyhow!("{words:?}: what is that?")),
     };
@@ -42,15 +42,15 @@ fn cycles(numbers: [&String; 3]) -> Result<i32> {
     Ok(0)
 }
 
-/// Runs a command; its status, if afterwards Linux has all that it had before.
-fn whole(command: &[String]) -> Result<i32> {
+/// Runs a command; its status, if afterwards Linux has all that it had before, but for so many KiB that it keeps for itself.
+fn whole(own: &str, command: &[String]) -> Result<i32> {
     let [program, args @ ..] = command else {
         bail!("no command");
     };
     let before = State::now()?;
     let status = Command::new(program).args(args).status();
     let status = status.with_context(|| format!("cannot run {program}"))?;
-    println!("\nwhole: {}", before.settle(ALLOWED_KIB)?);
+    println!("\nwhole: {}", before.settle(ALLOWED_KIB, own.parse()?)?);
     Ok(shell_status(status))
 }
 
@@ -94,16 +94,16 @@ impl State {
         }
     }
 
-    /// Waits until it is so again, but for so much memory; what there is.
-    pub fn settle(&self, allowed_kib: i64) -> Result<String> {
+    /// Waits until it is so again, but for so much memory, and so much that Linux keeps for itself; what there is.
+    pub fn settle(&self, allowed_kib: i64, own_kib: i64) -> Result<String> {
         let limit = Limit::new(SETTLES);
         loop {
             let now = State::now()?;
             let lost = self.free_kib - now.free_kib;
+            let kept = now.kept_kib - self.kept_kib;
             let same = now.cpus == self.cpus && now.interrupts == self.interrupts;
-            if same && lost <= allowed_kib {
+            if same && lost - kept.clamp(0, own_kib) <= allowed_kib {
                 let (cpus, count) = (now.cpus.trim(), now.interrupts.len());
-                let kept = now.kept_kib - self.kept_kib;
                 return Ok(format!(
                     "CPUs {cpus}, {count} interrupts, lost {lost} KiB, {kept} of them to Linux itself"
                 ));

@@ -82,10 +82,13 @@ impl Suite {
         self.commands.push(command.to_owned());
     }
 
-    /// One, behind which Linux is looked at.
-    pub fn add_watched(&mut self, limit: Duration, command: &str) -> Result<()> {
+    /// One, behind which Linux is looked at: it may keep so many KiB for itself.
+    pub fn add_watched(&mut self, limit: Duration, own_kib: u64, command: &str) -> Result<()> {
         let own = std::env::current_exe()?;
-        self.add(limit, &format!("{} {WORD} whole {command}", own.display()));
+        self.add(
+            limit,
+            &format!("{} {WORD} whole {own_kib} {command}", own.display()),
+        );
         Ok(())
     }
 
@@ -141,7 +144,7 @@ pub fn check() -> Result<()> {
     let conformance = shown(&test_binary("conformance")?);
     for row in ROWS {
         let command = format!("{conformance} --test-threads 1 --exact {row}");
-        suite.add_watched(COMMAND_LIMIT, &command)?;
+        suite.add_watched(COMMAND_LIMIT, 0, &command)?;
     }
     let yod = shown(&tree::yod());
     let hello = shown(&tree::program("glibc-static", "hello"));
@@ -150,7 +153,7 @@ pub fn check() -> Result<()> {
         format!("{yod} -n 2 -d 1 -m 64M {hello}"),
         format!("{yod} -n 3 -m 32M {ring}"),
     ] {
-        suite.add_watched(COMMAND_LIMIT, &command)?;
+        suite.add_watched(COMMAND_LIMIT, 0, &command)?;
     }
     let mpi = format!(
         "/usr/bin/env {} SMARTMAP_TARGET={} /usr/bin/mpirun.openmpi -n 3 {yod} --oversubscribe -m 256M {} {} 8",
@@ -159,7 +162,7 @@ pub fn check() -> Result<()> {
         shown(&tree::root().join("lib/mpi/smartmap-run")),
         shown(&tree::program("openmpi-lib", "conform")),
     );
-    suite.add_watched(COMMAND_LIMIT, &mpi)?;
+    suite.add_watched(COMMAND_LIMIT, 0, &mpi)?;
     let outcome = suite.boot(LIMIT)?;
     let output = outcome.ran.last().map_or("", |ran| &ran.output);
     let has = |words: &str| output.contains(words);
