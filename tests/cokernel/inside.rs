@@ -136,16 +136,16 @@ fn interrupts() -> Result<BTreeMap<String, String>> {
 }
 
 /// What is free for all or would be if it were wanted, which files in memory are, and what each CPU has in lists of its own, which it
-/// gives back when it goes offline. And what Linux has for itself.
+/// gives back when it goes offline; and what this process has, which keeps output of jobs. And what Linux has for itself.
 fn memory() -> Result<(i64, i64)> {
-    let (all, lists) = (
-        read(Path::new("/proc/meminfo"))?,
-        read(Path::new("/proc/zoneinfo"))?,
-    );
+    let [all, lists, own] =
+        ["/proc/meminfo", "/proc/zoneinfo", "/proc/self/status"].map(|path| read(Path::new(path)));
+    let (all, lists, own) = (all?, lists?, own?);
     let of_all = |names: &[&str]| names.iter().map(|name| sum(&all, name)).sum::<i64>();
     let free = of_all(&["MemFree:", "Buffers:", "Cached:", "SReclaimable:"]);
     let kept = of_all(&["SUnreclaim:", "KernelStack:", "PageTables:", "Percpu:"]);
-    Ok((free + 4 * sum(&lists, "count:"), kept))
+    let others = 4 * sum(&lists, "count:") + sum(&own, "RssAnon:");
+    Ok((free + others, kept))
 }
 
 /// Of the numbers behind this name.
