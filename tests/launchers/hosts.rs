@@ -30,7 +30,11 @@ impl Case<'_> {
         let (ranks, all) = (self.ranks.to_string(), (2 * self.ranks).to_string());
         let hosts = format!("host-a:{ranks},host-b:{ranks}");
         let launch = match self.mpi.name {
-            "Open MPI" => vec!["--mca", "plm_rsh_agent", AGENT, "--host", &hosts],
+            // Both hosts are this machine, of which each would bind its ranks to the same first cores: the other then idles.
+            "Open MPI" => {
+                let agent = ["--mca", "plm_rsh_agent", AGENT];
+                [&agent[..], &["--host", &hosts, "--bind-to", "none"]].concat()
+            }
             _ => {
                 let agent = ["-launcher", "ssh", "-launcher-exec", AGENT];
                 let hosts = ["-hosts", "host-a,host-b", "-ppn", &ranks];
