@@ -11,12 +11,11 @@ use margay_tests::run::{HANG, Run};
 use margay_tests::scratch::Scratch;
 use margay_tests::tree;
 
-use super::inside::State;
+use super::inside::{ALLOWED_KIB, State};
 
 /// Memory is compared each time after so many jobs.
 const WEIGHED: u64 = 10;
-/// What may be missing after all of them, and what Linux may have for itself besides: its uses of memory grow a little.
-const ALLOWED_KIB: i64 = 1024;
+/// What Linux may have for itself after all of them, besides what may be missing: its uses of memory grow a little.
 const OWN_KIB: i64 = 3072;
 /// A job that does not end is hit so long after its ranks are there, at most.
 const LATE_MS: u64 = 300;
@@ -95,27 +94,19 @@ fn kill(longest: Duration, random: &mut Random) -> Result<bool> {
     };
     let started = run.env(&[(MARK, mark.as_str())]).start(&scratch)?;
     let yod = started.pid();
-    let of_role = |role| {
-        let all = process::of_job(&mark, yod);
-        all.into_iter().find(|process| process.role == role)
-    };
+    let wait_for = |roles: &[Role]| process::wait_for(roles, &mark, yod);
     let moment = if way.is_some() {
-        // What yod starts before its keeper, to see what Linux can, is no proxy.
-        process::wait_until(HANG, || {
-            [Role::Keeper, Role::Proxy]
-                .map(of_role)
-                .iter()
-                .all(Option::is_some)
-        });
+        // Until it has its name the keeper looks like a proxy.
+        wait_for(&[Role::Keeper, Role::Proxy]);
         Duration::from_millis(random.below(LATE_MS))
     } else {
         Duration::from_micros(random.below(longest.as_micros() as u64 + 1))
     };
     std::thread::sleep(moment);
-    process::wait_until(HANG, || {
-        of_role(victim).is_some() || process::is_ending(yod)
-    });
-    let hit = of_role(victim).is_some_and(|victim| process::kill(victim.pid));
+    wait_for(&[victim]);
+    let all = process::of_job(&mark, yod);
+    let hit = all.iter().find(|process| process.role == victim);
+    let hit = hit.is_some_and(|victim| process::kill(victim.pid));
     let what = format!("{victim:?} of {} after {moment:?}", way.unwrap_or("hello"));
     let outcome = started.finish(HANG)?;
     outcome.ended().with_context(|| what.clone())?;

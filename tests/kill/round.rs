@@ -135,7 +135,7 @@ impl Round {
             ("XDG_STATE_HOME", &scratch.path().to_string_lossy()),
         ]);
         let started = run.start(&scratch)?;
-        let wait_for = |roles: &[Role]| wait_for(roles, &mark, started.pid());
+        let wait_for = |roles: &[Role]| process::wait_for(roles, &mark, started.pid());
         if self.way.is_some() {
             wait_for(&[Role::Qemu, self.victim]);
         }
@@ -288,35 +288,18 @@ impl Blow {
     }
 }
 
-/// Waits until a job has processes of these roles, however slow the machine is, or has ended. That none is found is not its
-/// end: in the middle of execve a process has no environment (environ_read in fs/proc/base.c).
-fn wait_for(roles: &[Role], mark: &str, yod: u32) {
-    process::wait_until(HANG, || {
-        let family = process::of_job(mark, yod);
-        let has = |role: &Role| family.iter().any(|process| process.role == *role);
-        state_is(yod, &['Z']) || roles.iter().all(has)
-    });
-}
-
 /// A stopped process that is continued too early would not have been stopped at all.
 fn wait_until_stopped(pid: u32) {
-    process::wait_until(HANG, || state_is(pid, &['T', 'Z']));
+    process::wait_until(HANG, || process::state_is(pid, &['T', 'Z']));
 }
 
 /// What is stopped meanwhile is continued where it `may` be, as a user would do it.
 fn continue_until_ended(pid: u32, may: impl Fn() -> bool) {
     process::wait_until(HANG, || {
-        let ended = state_is(pid, &['Z']);
-        if !ended && state_is(pid, &['T']) && may() {
+        let ended = process::state_is(pid, &['Z']);
+        if !ended && process::state_is(pid, &['T']) && may() {
             process::signal(pid, Signal::CONT);
         }
         ended
     });
-}
-
-/// Whether a process is in one of these states (proc(5)), or gone.
-fn state_is(pid: u32, states: &[char]) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(") ")
-        .is_none_or(|(_, rest)| rest.starts_with(states))
 }

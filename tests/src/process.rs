@@ -222,6 +222,24 @@ pub fn is_ending(pid: u32) -> bool {
         || pending.any(|mask| mask & killed != 0)
 }
 
+/// Whether a process is in one of these states (proc(5)), or gone.
+#[must_use]
+pub fn state_is(pid: u32, states: &[char]) -> bool {
+    let stat = text_of(pid, "stat");
+    stat.rsplit_once(") ")
+        .is_none_or(|(_, rest)| rest.starts_with(states))
+}
+
+/// Waits until a job has processes of these roles, however slow the machine is, or has ended. That none is found is not its
+/// end: in the middle of execve a process has no environment (environ_read in fs/proc/base.c).
+pub fn wait_for(roles: &[Role], mark: &str, yod: u32) {
+    wait_until(HANG, || {
+        let family = of_job(mark, yod);
+        let has = |role: &Role| family.iter().any(|process| process.role == *role);
+        state_is(yod, &['Z']) || roles.iter().all(has)
+    });
+}
+
 /// Polls whether something is so, at least once; false when it was not within the limit.
 pub fn wait_until(limit: Duration, mut is_so: impl FnMut() -> bool) -> bool {
     let limit = Limit::new(limit);

@@ -333,13 +333,16 @@ mod tests {
         assert!(json["node"]["resident_bytes"].as_u64() > Some(0));
     }
 
+    /// Of a second, on CPUs of the host's or not.
+    fn table(plan: &Plan, comm: &Comm, memory: &Memory, native: bool) -> String {
+        let wall = Duration::from_secs(1);
+        Stats::collect(plan, comm, &memory.file, wall, false, native).table()
+    }
+
     #[test]
     fn the_speed_of_cpus_that_linux_gave_up_has_a_line() {
         let (plan, comm, memory) = area();
-        let table = |native| {
-            let wall = Duration::from_secs(1);
-            Stats::collect(&plan, &comm, &memory.file, wall, false, native).table()
-        };
+        let table = |native| table(&plan, &comm, &memory, native);
         comm.stats(0).performance.put(47);
         assert!(table(true).contains("speed: as Linux left it\n"));
         comm.stats(1).performance.put(42);
@@ -354,10 +357,7 @@ mod tests {
     #[test]
     fn interrupts_from_linux_have_a_line() {
         let (plan, comm, memory) = area();
-        let table = |native| {
-            let wall = Duration::from_secs(1);
-            Stats::collect(&plan, &comm, &memory.file, wall, false, native).table()
-        };
+        let table = |native| table(&plan, &comm, &memory, native);
         assert!(!table(true).contains("interrupts from Linux"));
         comm.stats(1).other_interrupts.put(12);
         let line = "interrupts from Linux: 12; boot Linux with no_ipi_broadcast=1\n";
